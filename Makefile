@@ -1,0 +1,72 @@
+# Everything a developer and CI run.  `make` alone lists it; every target fills .venv first if it has to.
+# Settings: PYTHON=python3.12 (the Python a new .venv is made with), SEED=n, SEEDS=n, T="pytest arguments".
+
+PY := .venv/bin/python
+# Directories that hold Python: those that exist.
+CODE := $(wildcard longtask tests tools bench examples)
+
+# A .venv that was copied or moved together with its tree is not up to date.
+ifneq ($(shell cat .venv/stamp 2>/dev/null),$(CURDIR))
+.PHONY: .venv/stamp
+endif
+
+.DELETE_ON_ERROR:
+.PHONY: help venv demo test check ci sim crash mutants conformance bench format generate lock hooks clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+venv: .venv/stamp ## fill .venv (every other target does it by itself)
+
+.venv/stamp: requirements.lock pyproject.toml tools/venv.sh
+	@PYTHON="$(PYTHON)" bash tools/venv.sh
+
+demo: .venv/stamp ## carry a real migration to its end, model recorded, all else real
+	.venv/bin/longtask demo
+
+test: .venv/stamp ## all but the slow tests, then the demo (about 4 minutes)
+	$(PY) -m pytest --durations=10 $(T)
+	.venv/bin/longtask demo </dev/null
+
+check: .venv/stamp ## format, lint, types, import layers, lock, generated files (under a minute)
+	$(PY) -m ruff format --check --quiet $(CODE)
+	$(PY) -m ruff check --quiet $(CODE)
+	$(PY) -m tools.imports
+	.venv/bin/lint-imports
+	$(PY) -m tools.lock --check
+	$(PY) -m tools.generate --check
+	$(PY) -m mypy longtask tools $(wildcard tests bench)
+
+ci: check mutants ## what CI runs after `make test`
+
+sim: .venv/stamp ## the simulator: SEEDS=n fresh seeds, or SEED=n again
+	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),300))
+
+crash: .venv/stamp ## real processes killed at every named point
+	$(PY) -m pytest tests/crash -m "crash or not crash" $(T)
+
+mutants: .venv/stamp ## break the code on purpose; every mutant must be found
+	$(PY) -m tests.sim.mutants
+
+conformance: .venv/stamp ## what a store promises, on every database there is
+	$(PY) -m pytest tests/conformance -m "slow or not slow" $(T)
+
+bench: .venv/stamp ## one JSON line for each workload
+	$(PY) -m bench
+
+format: .venv/stamp ## format, and fix what can be fixed by a tool
+	$(PY) -m ruff format $(CODE)
+	$(PY) -m ruff check --fix $(CODE)
+
+generate: .venv/stamp ## write the generated files anew
+	$(PY) -m tools.generate
+
+lock: .venv/stamp ## resolve requirements.lock anew from pyproject.toml (UPGRADE=1: newest versions)
+	$(PY) -m tools.lock $(if $(UPGRADE),--upgrade)
+
+hooks: .venv/stamp ## run format and lint before every commit
+	$(PY) -m pre_commit install
+
+clean: ## remove .venv, caches and build outputs
+	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

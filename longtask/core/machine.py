@@ -1,0 +1,527 @@
+"""THE MACHINE: two tables, what a row counts for, and one fold.
+
+    law      STEP and TASK say which fact may move which state where.  A move that is not in a table does not exist.
+    counts   `verdict` and `tally` say what a row means to its dependents and to its header.
+    effect   `fold` is the only code that moves a state, an attempt or a header counter.
+
+What is decided (which fact, when, for whom) stands in `decide` and `settle`; both change nothing.  Where an outcome
+depends on more than the state, the decision picks a different fact; the tables stay plain maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from . import events as e
+from .change import ArtifactRow, Change, WaitRow
+from .model import (
+    OPEN,
+    POOL_SYSTEM,
+    Edge,
+    Lease,
+    Role,
+    Step,
+    StepSpec,
+    StepState,
+    Tally,
+    Task,
+    TaskState,
+    Verdict,
+    WaitingFor,
+)
+
+S, T = StepState, TaskState
+State = TypeVar("State", StepState, TaskState)
+
+# --- law ----------------------------------------------------------------------------------------------------------
+
+STEP: dict[StepState, dict[type[e.Fact], StepState]] = {
+    S.BLOCKED: {
+        e.StepUnblocked: S.READY,
+        e.MergeResumed: S.MERGING,
+        e.GateOpened: S.COMPLETED,
+        e.HelpAsked: S.WAITING,
+        e.StepFailed: S.FAILED,
+        e.StepSkipped: S.SKIPPED,
+        e.StepRetired: S.SKIPPED,
+        e.StepCancelled: S.CANCELLED,
+    },
+    S.READY: {
+        e.StepClaimed: S.RUNNING,
+        e.StepHeld: S.BLOCKED,
+        e.MutexAwaited: S.WAITING,
+        e.StepRetired: S.SKIPPED,
+        e.StepCancelled: S.CANCELLED,
+    },
+    S.RUNNING: {
+        e.StepCompleted: S.COMPLETED,
+        e.StepDelivered: S.MERGING,
+        e.StepFailed: S.FAILED,
+        e.StepRetried: S.READY,
+        e.StepLost: S.READY,
+        e.StepReleased: S.READY,
+        e.StepParked: S.WAITING,
+        e.HelpAsked: S.WAITING,
+        e.FixRequested: S.BLOCKED,
+        e.StepExpanded: S.BLOCKED,
+        e.StepCancelled: S.CANCELLED,
+    },
+    S.WAITING: {
+        e.StepWoken: S.READY,
+        e.MergeResumed: S.MERGING,
+        e.StepCompleted: S.COMPLETED,
+        e.StepFailed: S.FAILED,
+        e.StepRetired: S.SKIPPED,
+        e.StepCancelled: S.CANCELLED,
+    },
+    S.MERGING: {
+        e.StepMerged: S.COMPLETED,
+        e.MergeConflicted: S.BLOCKED,
+        e.HelpAsked: S.WAITING,
+        e.StepFailed: S.FAILED,
+        e.StepCancelled: S.CANCELLED,
+    },
+    S.FAILED: {e.StepRestored: S.BLOCKED, e.StepWaived: S.FAILED},
+    S.CANCELLED: {e.StepRestored: S.BLOCKED, e.StepWaived: S.CANCELLED},
+    S.SKIPPED: {e.StepRestored: S.BLOCKED},
+    S.COMPLETED: {},
+}
+
+_OPEN_TASK: dict[type[e.Fact], TaskState] = {
+    e.CancelRequested: T.CLOSING,
+    e.TaskDoomed: T.CLOSING,
+    e.TaskCompleted: T.COMPLETED,
+    e.TaskFailed: T.FAILED,
+}
+
+TASK: dict[TaskState, dict[type[e.Fact], TaskState]] = {
+    T.ACTIVE: {e.TaskPaused: T.PAUSED, **_OPEN_TASK},
+    # a second reason to pause, and a resume that leaves one, keep the state: `pauses` is a set, and `fold` looks at it
+    T.PAUSED: {e.TaskPaused: T.PAUSED, e.TaskResumed: T.ACTIVE, **_OPEN_TASK},
+    T.CLOSING: {e.TaskCancelled: T.CANCELLED, e.TaskFailed: T.FAILED},
+    T.FAILED: {e.TaskReopened: T.ACTIVE},
+    T.COMPLETED: {},
+    T.CANCELLED: {},
+}
+
+# --- counts -------------------------------------------------------------------------------------------------------
+
+_VERDICT = {S.COMPLETED: Verdict.OK, S.FAILED: Verdict.VETO, S.CANCELLED: Verdict.VETO}
+_WAIT_COUNTER = {
+    WaitingFor.USER: "wait_user",
+    WaitingFor.CI: "wait_ci",
+    WaitingFor.EVENT: "wait_event",
+    WaitingFor.TIMER: "wait_timer",
+    WaitingFor.TASK: "wait_task",
+    WaitingFor.MUTEX: "wait_mutex",
+}
+_PLACE = {name: i for i, name in enumerate(Tally._fields)}
+
+
+def verdict(step: Step) -> Verdict:
+    """What the step's end means to those that need it; `Verdict.NONE` while it is open."""
+    if step.state in OPEN:
+        return Verdict.NONE
+    if step.state is S.SKIPPED:
+        return Verdict.OMIT if step.benign else Verdict.VETO
+    told = _VERDICT[step.state]
+    return Verdict.OK if told is Verdict.VETO and step.tolerated else told
+
+
+def untold(step: Step) -> bool:
+    """Its dependents do not (all) know its verdict: the only mark for work to do."""
+    return step.telling is not None or step.told is not verdict(step)
+
+
+def tally(step: Step) -> Tally:
+    """What one row adds to its header's counters."""
+    counts = [0] * len(_PLACE)
+    state = step.state
+    counts[_PLACE["steps"]] = 1
+    counts[_PLACE["weight"]] = step.weight
+    if state in OPEN:
+        counts[_PLACE["open"]] = 1
+        if state is S.READY:
+            counts[_PLACE["ready"]] = 1
+            counts[_PLACE["ready_system"]] = int(step.pool == POOL_SYSTEM)
+        elif state is S.RUNNING:
+            counts[_PLACE["running_system" if step.pool == POOL_SYSTEM else "running"]] = 1
+        elif state is S.MERGING:
+            counts[_PLACE["merging"]] = 1
+        elif state is S.WAITING:
+            counts[_PLACE[_WAIT_COUNTER[step.waiting_for]]] = 1
+    else:
+        counts[_PLACE["weight_done"]] = step.weight
+        counts[_PLACE["gates"]] = int(step.gate)
+        ended_badly = state is S.FAILED or state is S.CANCELLED
+        counts[_PLACE["bad"]] = int(ended_badly and not step.tolerated and step.role is Role.OWN)
+    counts[_PLACE["untold"]] = int(untold(step))
+    return Tally._make(counts)
+
+
+def status(task: Task) -> str:
+    """One word for people (rule 64).  Never from the clock: a step in backoff is `queued`."""
+    c = task.counts
+    if task.ended:
+        return str(task.state)
+    if task.state is T.CLOSING:
+        return "cancelling"
+    if task.state is T.PAUSED:
+        return "paused"
+    if c.running or c.running_system or c.merging or c.untold:
+        return "running"
+    if c.ready or c.wait_mutex:
+        return "queued" if task.within_budget else "waiting_budget"
+    if c.wait_user:
+        return "waiting_user"
+    if c.wait_task:
+        return "running"
+    if c.wait_ci:
+        return "waiting_ci"
+    if c.wait_event:
+        return "waiting_event"
+    return "waiting_timer" if c.wait_timer else "queued"
+
+
+# --- effect -------------------------------------------------------------------------------------------------------
+
+
+def fold(
+    task: Task | None,
+    steps: Mapping[str, Step],
+    facts: Iterable[e.Fact],
+    now: int,
+    told: Mapping[str, Step] | None = None,
+) -> Change:
+    """What the facts move.
+
+    `task` None: the first fact is TaskSubmitted.  `steps` holds every existing step that a fact names (or that an
+    added edge leads to).  `told` holds rows of `steps` with new bookkeeping of telling, which is not a fact.
+    `fold` adds the task's own end, and its doom, when the facts bring them about.
+    """
+    draft = _Draft(task, steps, now)
+    draft.rows.update(told or {})
+    for fact in facts:
+        draft.apply(fact)
+    draft.finish()
+    return draft.change()
+
+
+def _take(table: Mapping[type[e.Fact], State], state: State, fact: e.Fact, who: str) -> State:
+    assert type(fact) in table, f"{who} is {state}: {type(fact).__name__} cannot move it"
+    return table[type(fact)]
+
+
+class _Draft:
+    """A fold under way: rows and header as they become, and what the store must write beside them."""
+
+    def __init__(self, task: Task | None, steps: Mapping[str, Step], now: int) -> None:
+        self.before = steps
+        self.rows: dict[str, Step] = {}
+        self.created = task is None
+        self.header = task
+        self.now = now
+        self.seq = 0 if task is None else task.seq
+        self.facts: list[tuple[int, e.Fact]] = []
+        self.added: dict[str, None] = {}
+        self.edges: list[Edge] = []
+        self.specs: list[tuple[int, StepSpec]] = []
+        self.leases: list[Lease] = []
+        self.artifacts: list[ArtifactRow] = []
+        self.doom: str | None = None
+
+    def apply(self, fact: e.Fact) -> None:
+        self._log(fact)
+        if isinstance(fact, e.TaskSubmitted):
+            self._submitted(fact)
+        elif isinstance(fact, e.StepsAdded):
+            self._add(fact.steps, fact.edges)
+            self.specs += [(fact.first_spec + i, spec) for i, spec in enumerate(fact.specs)]
+            if self.task.loading and not fact.more:
+                self.header = self.task._replace(loading=False)
+        elif type(fact) in _TASK_FACTS:
+            self._move_task(fact)
+        else:
+            self._move_step(fact)
+
+    @property
+    def task(self) -> Task:
+        assert self.header is not None
+        return self.header
+
+    def step(self, key: str) -> Step:
+        return self.rows[key] if key in self.rows else self.before[key]
+
+    def _log(self, fact: e.Fact) -> None:
+        self.seq += 1
+        self.facts.append((self.seq, fact))
+
+    # growth
+
+    def _submitted(self, f: e.TaskSubmitted) -> None:
+        assert self.header is None, f"task {f.id!r} is there already"
+        self.header = Task(
+            id=f.id,
+            name=f.name,
+            options=f.options,
+            workspace_id=f.workspace_id,
+            created_by=f.created_by,
+            created_at=self.now,
+            idempotency_key=f.idempotency_key,
+            loading=f.more,
+            head=f.base,
+            base=f.base,
+            priority=f.priority,
+            parallel=f.parallel,
+            budget_micros=f.options.budget_micros,
+            budget_tokens=f.options.budget_tokens,
+            parent=f.parent,
+            parent_step=f.parent_step,
+            number=f.number,
+        )
+        self.specs += list(enumerate(f.specs))
+        self._add(f.steps, f.edges)
+
+    def _add(self, steps: Iterable[e.NewStep], edges: Iterable[Edge]) -> None:
+        for new in steps:
+            assert new.key not in self.rows and new.key not in self.before, f"step {new.key!r} is there already"
+            self.rows[new.key] = Step(
+                key=new.key,
+                kind=new.kind,
+                stage=new.stage,
+                spec=new.spec,
+                role=new.role,
+                owner=new.owner,
+                depth=new.depth,
+                item=new.item,
+                expansion=new.expansion,
+                weight=new.weight,
+                run_when=new.run_when,
+                when_failed=new.when_failed,
+                conditional=new.conditional,
+                pool=new.pool,
+                state=S.READY if new.ready else S.BLOCKED,
+                due_at=self.now if new.ready else 0,
+                blockers=new.blockers,
+                vetoes=new.vetoes,
+                omits=new.omits,
+            )
+            self.added[new.key] = None
+            if new.role is Role.ITEM:
+                self._begin_item(new)
+        for edge in edges:
+            self.edges.append(edge)
+            if edge.step not in self.added and (edge.step in self.rows or edge.step in self.before):
+                owner = self.step(edge.step)
+                self.rows[owner.key] = owner._replace(blockers=owner.blockers + 1)
+
+    def _begin_item(self, new: e.NewStep) -> None:
+        assert new.owner is not None and new.item is not None
+        owner = self.step(new.owner)
+        self.rows[owner.key] = owner._replace(items_next=new.item + 1, weight=owner.weight - new.weight)
+
+    # steps
+
+    def _move_step(self, fact: e.Fact) -> None:
+        step = self.step(fact.step)  # type: ignore[union-attr]
+        attempt = getattr(fact, "attempt", 0)
+        if isinstance(fact, e.StepClaimed):
+            assert attempt == step.attempt + 1, f"step {step.key!r}: claim {attempt} after attempt {step.attempt}"
+        else:
+            assert attempt in (0, step.attempt), (
+                f"step {step.key!r}: attempt {attempt} is not the newest ({step.attempt})"
+            )
+        state = _take(STEP[step.state], step.state, fact, f"step {step.key!r}")
+        changes = self._effect(step, fact)
+        if state not in OPEN and step.state in OPEN:
+            changes.setdefault("ended_at", self.now)
+        if step.state is S.WAITING:
+            changes |= {"waiting_for": WaitingFor.NOTHING, "question": None, "due_at": changes.get("due_at", 0)}
+        moved = step._replace(**{"state": state, **changes})
+        self.rows[step.key] = moved
+        self.artifacts += [ArtifactRow(step.key, step.attempt, a) for a in getattr(fact, "artifacts", ())]
+        ended_badly = state in (S.FAILED, S.CANCELLED) and state is not step.state
+        if ended_badly and not moved.tolerated and moved.role is Role.OWN:
+            self.doom = self.doom or moved.key
+
+    def _effect(self, step: Step, fact: e.Fact) -> dict[str, Any]:
+        """Changed columns, beside the state.  One line a fact, in the order of the table of facts."""
+        match fact:
+            case e.StepUnblocked():
+                return {"due_at": fact.due_at, "owned_verdict": Verdict.NONE}
+            case e.StepHeld() | e.GateOpened():
+                return {}
+            case e.StepClaimed():
+                return self._claimed(step, fact)
+            case e.StepRetried():
+                return {"failures": step.failures + 1, "losses": 0, "run": step.run + 1, "reason": fact.reason,
+                        "due_at": fact.due_at, "cause": None}  # fmt: skip
+            case e.StepLost():
+                return {"losses": step.losses + 1, "due_at": fact.due_at}
+            case e.StepReleased():
+                return {"losses": 0, "due_at": fact.due_at}
+            case e.StepParked():
+                ask = step.ask + (fact.waiting_for is WaitingFor.USER)
+                return {"waiting_for": fact.waiting_for, "question": fact.question, "due_at": fact.due_at,
+                        "losses": 0, "cause": None, "ask": ask}  # fmt: skip
+            case e.HelpAsked():
+                return {"waiting_for": WaitingFor.USER, "question": fact.question, "due_at": fact.due_at,
+                        "losses": 0, "cause": None, "ask": step.ask + 1, "owned_verdict": Verdict.NONE,
+                        "reason": fact.question.get("reason", step.reason)}  # fmt: skip
+            case e.StepWoken():
+                again = fact.cause.get("answer") == "again"
+                fresh = {"failures": 0, "losses": 0, "rounds": 0, "digest": None, "run": step.run + 1} if again else {}
+                return {"cause": fact.cause, "seen": max(step.seen, fact.seen), "due_at": fact.due_at, **fresh}
+            case e.MutexAwaited():
+                return {"waiting_for": WaitingFor.MUTEX, "question": {"mutex": fact.mutex}}
+            case e.FixRequested():
+                return {"rounds": fact.round, "digest": fact.digest, "failures": 0, "losses": 0, "run": step.run + 1,
+                        "reason": fact.reason, "cause": None, "owned": step.owned + 1}  # fmt: skip
+            case e.StepExpanded():
+                return {"items": fact.items, "expansion": fact.expansion, "items_next": 0, "items_ended": 0,
+                        "items_failed": 0, "listing": fact.listing if fact.expansion == 1 else step.listing,
+                        "whole": step.weight if fact.expansion == 1 else step.whole,
+                        "losses": 0, "cause": None}  # fmt: skip
+            case e.StepDelivered():
+                return {"commit": fact.commit, "result": fact.result, "due_at": fact.due_at, "losses": 0, "cause": None}
+            case e.StepMerged():
+                self.header = self.task._replace(head=fact.head)
+                return {"due_at": 0}
+            case e.MergeConflicted():
+                return {"conflicts": fact.round, "owned": step.owned + 1, "due_at": 0,
+                        "reason": "its commit conflicts with the head in " + ", ".join(fact.paths)}  # fmt: skip
+            case e.MergeResumed():
+                return {"due_at": fact.due_at, "owned_verdict": Verdict.NONE, "commit": fact.commit or step.commit,
+                        "conflicts": 0 if fact.by else step.conflicts}  # fmt: skip
+            case e.StepCompleted():
+                return {"result": fact.result, "losses": 0, "cause": None}
+            case e.StepFailed():
+                return {"reason": fact.reason, "cause": None, "owned_verdict": Verdict.NONE, "due_at": 0}
+            case e.StepCancelled():
+                told = (Verdict.OK if step.tolerated else Verdict.VETO) if fact.told else step.told
+                return {"told": told, "telling": None if fact.told else step.telling, "due_at": 0,
+                        "owned_verdict": Verdict.NONE}  # fmt: skip
+            case e.StepSkipped():
+                return {"because": fact.because, "benign": fact.benign}
+            case e.StepRetired():
+                return {"benign": True, "because": None, "due_at": 0}
+            case e.StepWaived():
+                return {"waived": True}
+            case e.StepRestored():
+                return self._restored(step, fact)
+        raise AssertionError(f"{type(fact).__name__} has no effect on a step")
+
+    def _claimed(self, step: Step, fact: e.StepClaimed) -> dict[str, Any]:
+        due_at = self.now + fact.lease_ms
+        if fact.timeout_at is not None:
+            due_at = min(due_at, fact.timeout_at)
+        self.leases.append(Lease(self.task.id, step.key, fact.attempt, fact.worker, due_at, fact.timeout_at))
+        if step.pool != POOL_SYSTEM:
+            self.header = self.task._replace(served_at=self.now)
+        return {"attempt": fact.attempt, "worker": fact.worker, "base": fact.base, "began_at": self.now, "due_at": 0,
+                "timeout_at": fact.timeout_at}  # fmt: skip
+
+    def _restored(self, step: Step, fact: e.StepRestored) -> dict[str, Any]:
+        back: dict[str, Any] = {"because": None, "benign": False, "ended_at": 0}
+        if fact.by is not None:  # a person's retry: new budgets; attempt numbers go on
+            back |= {"failures": 0, "losses": 0, "rounds": 0, "conflicts": 0, "digest": None, "run": step.run + 1,
+                     "commit": None, "result": None, "items": 0, "items_next": 0, "items_ended": 0,
+                     "items_failed": 0}  # fmt: skip
+        return back
+
+    # the task
+
+    def _move_task(self, fact: e.Fact) -> None:
+        task = self.task
+        changes: dict[str, Any] = {}
+        if type(fact) in _KEEPS_STATE:
+            assert not task.ended, f"task is {task.state}: {type(fact).__name__} cannot move it"
+        else:
+            changes["state"] = _take(TASK[task.state], task.state, fact, "task")
+        match fact:
+            case e.TaskPaused():
+                changes["pauses"] = task.pauses | fact.why
+            case e.TaskResumed():
+                left = task.pauses & ~fact.why
+                changes |= {"pauses": left, "state": T.PAUSED if left else T.ACTIVE}
+            case e.TaskDoomed():
+                changes["doomed"] = True
+            case e.TaskReopened():
+                changes["ended_at"] = 0
+            case e.UsageRecorded():
+                changes |= {
+                    "spent_micros": task.spent_micros + (fact.micros or 0),
+                    "spent_tokens": task.spent_tokens + fact.tokens_in + fact.tokens_out,
+                    "unpriced": task.unpriced or fact.micros is None,
+                }
+            case e.BudgetRaised():
+                changes |= {
+                    "budget_micros": task.budget_micros if fact.micros is None else fact.micros,
+                    "budget_tokens": task.budget_tokens if fact.tokens is None else fact.tokens,
+                    "exceeded": None,
+                }
+            case e.BudgetExceeded():
+                changes["exceeded"] = fact.which
+            case e.TaskCompleted() | e.TaskFailed() | e.TaskCancelled():
+                changes["ended_at"] = self.now
+            case _:
+                pass
+        self.header = task._replace(**changes)
+
+    def finish(self) -> None:
+        """Counters, then what they bring about: the task's doom, the task's end."""
+        none = Tally()
+        counts = self.task.counts
+        for key, row in self.rows.items():
+            old = self.before.get(key)
+            if row is not old:
+                counts = counts.plus(tally(row), none if old is None else tally(old))
+        self.header = self.task._replace(counts=counts)
+        if self.doom and self.task.options.fail_fast and self.task.state in (T.ACTIVE, T.PAUSED):
+            self._end(e.TaskDoomed(self.doom))
+        if counts.open == 0 and counts.untold == 0 and not self.task.loading and not self.task.ended:
+            if self.task.state is T.CLOSING:
+                self._end(e.TaskFailed() if self.task.doomed else e.TaskCancelled())
+            else:
+                self._end(e.TaskFailed() if counts.bad else e.TaskCompleted())
+        self.header = self.task._replace(seq=self.seq)
+
+    def _end(self, fact: e.Fact) -> None:
+        self._log(fact)
+        self._move_task(fact)
+
+    def change(self) -> Change:
+        moved = {key: row for key, row in self.rows.items() if row is not self.before.get(key)}
+        closed, waits_closed, waits_opened = [], [], []
+        for key, row in moved.items():
+            old = self.before.get(key)
+            if (
+                old is not None
+                and old.state is S.RUNNING
+                and (row.state is not S.RUNNING or row.attempt != old.attempt)
+            ):
+                closed.append(key)
+            was = old is not None and old.state is S.WAITING and old.question is not None and "name" in old.question
+            if was and row is not old:
+                waits_closed.append(key)
+            if row.state is S.WAITING and row.question is not None and "name" in row.question:
+                waits_opened.append(WaitRow(key, row.ask, row.question["name"]))
+        return Change(
+            task=self.task,
+            steps=moved,
+            facts=tuple(self.facts),
+            created=self.created,
+            added=frozenset(self.added),
+            edges=tuple(self.edges),
+            specs=tuple(self.specs),
+            leases_opened=tuple(x for x in self.leases if self.rows[x.step].state is S.RUNNING),
+            leases_closed=tuple(closed),
+            waits_opened=tuple(waits_opened),
+            waits_closed=tuple(waits_closed),
+            artifacts=tuple(self.artifacts),
+        )
+
+
+_KEEPS_STATE = frozenset({e.UsageRecorded, e.BudgetRaised, e.BudgetExceeded})
+_TASK_FACTS = _KEEPS_STATE | {fact for table in TASK.values() for fact in table}

@@ -1,0 +1,411 @@
+"""The nouns.  Frozen values; nothing here decides anything.
+
+A task is a header and a graph of step rows.  A step row carries all that a decision about it needs; what is written
+once and never changes (the command, the prompt, its limits) stands in a `StepSpec`, shared by equal steps.
+Instants are ms since 1970 UTC (`_at`), durations ms (`_ms`), money integer micro-dollars (`_micros`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+Json = Any  # what json.loads returns; checked where it enters, not here
+JsonMap = Mapping[str, Any]
+
+
+class StepState(StrEnum):
+    BLOCKED = "blocked"  # waits for needs, or for a step that it owns
+    READY = "ready"  # claimable from due_at
+    RUNNING = "running"  # leased by a worker
+    WAITING = "waiting"  # parked: holds nothing
+    MERGING = "merging"  # delivered a commit that is to be joined to the head
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+
+class TaskState(StrEnum):
+    ACTIVE = "active"
+    PAUSED = "paused"
+    CLOSING = "closing"  # cancelled or doomed; open steps are being swept
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Verdict(StrEnum):
+    """What a step's end means to its dependents."""
+
+    NONE = ""  # open
+    OK = "ok"
+    VETO = "veto"  # the only verdict that is ever taken back
+    OMIT = "omit"  # not wanted; dependents that need it are not wanted either
+
+
+class Kind(StrEnum):
+    RUN = "run"
+    FUNCTION = "function"
+    AGENT = "agent"
+    APPROVAL = "approval"
+    WAIT = "wait"
+    ARTIFACT = "artifact"
+    FOR_EACH = "for_each"
+    CALL = "call"
+    TASK = "task"
+    GATE = "gate"
+
+
+class Role(StrEnum):
+    """How a step stands to another one: an owned step stands before its owner and reports to it alone."""
+
+    OWN = ""  # a step of the plan
+    FIX = "fix"
+    CONFLICT = "conflict"
+    ITEM = "item"
+
+
+class RunWhen(StrEnum):
+    SUCCESS = "success"
+    FAILURE = "failure"
+    ALWAYS = "always"
+
+
+class WhenFailed(StrEnum):
+    STOP = "stop"
+    CONTINUE = "continue"
+    ASK = "ask"
+
+
+class WaitingFor(StrEnum):
+    NOTHING = ""
+    USER = "user"
+    CI = "ci"
+    EVENT = "event"
+    TIMER = "timer"
+    TASK = "task"
+    MUTEX = "mutex"
+
+
+class Question(StrEnum):
+    """What a waiting step asks of a person.  The answers that fit stand in `machine.ANSWERS`."""
+
+    APPROVAL = "approval"  # the plan asks
+    UNKNOWN = "unknown"  # the outcome of an attempt is not known and the step must not run twice
+    FAILED = "failed"  # budgets are spent and `when_failed: ask`
+    NO_FIX = "no_fix"  # the fix loop is exhausted, or a fix did not succeed
+    CONFLICT = "conflict"  # its commit could not be joined to the head
+    LIMIT = "limit"  # a step's or stage's own limit
+
+
+POOL_DEFAULT = "default"
+POOL_SYSTEM = "system"  # claimed by schedulers, without a slot
+
+OPEN = frozenset({StepState.BLOCKED, StepState.READY, StepState.RUNNING, StepState.WAITING, StepState.MERGING})
+TASK_OPEN = frozenset({TaskState.ACTIVE, TaskState.PAUSED, TaskState.CLOSING})
+PAUSED_BY_PERSON, PAUSED_BY_PARENT = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class StepSpec:
+    """What a step does and how often it may try; immutable, shared by the steps that name its number.
+
+    `body` belongs to the executor (command, prompt, message ...).  `fix`, `revise`, `item` and `conflict` are numbers
+    of other specs of the task.  `reads` are the steps whose outputs the expressions name; `condition` is the text of
+    `if`; `items` the expression (or list) of `for_each`.  `outputs` maps a name to a type word.
+    """
+
+    kind: Kind
+    body: JsonMap = field(default_factory=dict)
+    pool: str = POOL_DEFAULT  # of the steps that the machine itself makes from it; a system kind's is always `system`
+    failures_max: int = 0
+    losses_max: int = 3
+    timeout_ms: int | None = None
+    repeatable: bool = True
+    commits: bool = False
+    condition: str | None = None
+    reads: tuple[str, ...] = ()
+    items: Json = None
+    parallel_max: int = 16
+    fix: int | None = None
+    fix_rounds_max: int = 3
+    revise: int | None = None
+    revise_rounds_max: int = 3
+    item: int | None = None
+    conflict: int | None = None
+    mutex: str | None = None
+    retry_delay_ms: int = 1_000
+    outputs: JsonMap = field(default_factory=dict)
+
+
+class Step(NamedTuple):
+    """One row of the graph.  Defaults are those of a new, blocked step.
+
+    A tuple, as `Task` is, because it is read, changed and compared in every transaction: a frozen dataclass of so many
+    fields takes 18 µs to copy, this 4.
+    """
+
+    key: str
+    kind: Kind
+    stage: int = 1  # counts from 1
+    spec: int = 0
+    role: Role = Role.OWN
+    owner: str | None = None
+    depth: int = 0  # fix of a fix of ...
+    item: int | None = None  # index in its owner's list
+    expansion: int = 0  # of an item: the expansion it belongs to; of a for_each: the newest
+    weight: int = 0
+    run_when: RunWhen = RunWhen.SUCCESS
+    when_failed: WhenFailed = WhenFailed.STOP
+    conditional: bool = False  # its spec has an `if`
+    pool: str = POOL_DEFAULT
+
+    state: StepState = StepState.BLOCKED
+    due_at: int = 0  # ready: claimable from; waiting: deadline (0: none); merging: next try
+    waived: bool = False
+    benign: bool = False  # skipped because it was not wanted
+    reason: str | None = None  # of the last failure, retry or loss
+    because: str | None = None  # the step that decided a skip
+
+    # bookkeeping of telling; recounted by the oracle, not refolded
+    blockers: int = 0
+    vetoes: int = 0
+    omits: int = 0
+    told: Verdict = Verdict.NONE
+    telling: Verdict | None = None  # verdict of a pass that is under way
+    cursor: str = ""  # the last dependent that this pass has told
+    owned_verdict: Verdict = Verdict.NONE  # of the fix or conflict step that ended last
+
+    attempt: int = 0  # the newest; the fencing token
+    run: int = 1
+    failures: int = 0
+    losses: int = 0
+    rounds: int = 0
+    conflicts: int = 0  # of its commit with the head
+    digest: str | None = None  # of the failure that asked for the last fix
+    owned: int = 0  # fix and conflict steps ever made for it; numbers their keys
+    worker: str | None = None
+    base: str | None = None  # commit that the newest claim started from
+    began_at: int = 0  # of the newest claim
+    ended_at: int = 0
+    timeout_at: int | None = None
+
+    waiting_for: WaitingFor = WaitingFor.NOTHING
+    ask: int = 0  # numbers the questions of this step
+    question: JsonMap | None = None  # of a waiting step: what would wake it
+    cause: JsonMap | None = None  # what woke it; stays until an attempt reports
+    seen: int = 0  # newest signal number that it consumed
+
+    commit: str | None = None  # delivered by the accepted outcome
+    result: Json = None  # outputs of a completed step, or {"artifact": digest}
+
+    listing: Json = None  # of a for_each: its list, inline or {"artifact": digest}; kept for a retry
+    whole: int = 0  # of a for_each: its weight before its items took their shares
+    items: int = 0  # length of the list; 0: not expanded since it was last restored
+    items_next: int = 0  # index of the next item to begin
+    items_ended: int = 0
+    items_failed: int = 0
+
+    @property
+    def open(self) -> bool:
+        return self.state in OPEN
+
+    @property
+    def tolerated(self) -> bool:
+        return self.waived or self.when_failed is WhenFailed.CONTINUE
+
+    @property
+    def heedless(self) -> bool:
+        return self.run_when is not RunWhen.SUCCESS
+
+    @property
+    def gate(self) -> bool:
+        return self.kind is Kind.GATE
+
+
+class Tally(NamedTuple):
+    """The header's counters: the sum of `machine.tally` over all rows.  Nothing else ever changes them."""
+
+    steps: int = 0
+    open: int = 0
+    ready: int = 0
+    ready_system: int = 0  # ready steps of pool `system`; part of `ready`
+    running: int = 0  # counts for `parallel`; system steps do not
+    running_system: int = 0
+    merging: int = 0
+    wait_user: int = 0
+    wait_ci: int = 0
+    wait_event: int = 0
+    wait_timer: int = 0
+    wait_task: int = 0
+    wait_mutex: int = 0
+    bad: int = 0
+    untold: int = 0
+    gates: int = 0  # ended gates: the number of the current stage is one more
+    weight: int = 0
+    weight_done: int = 0
+
+    def plus(self, other: Tally, minus: Tally) -> Tally:
+        return Tally._make([a + b - c for a, b, c in zip(self, other, minus, strict=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What the submitter chose for the whole task.  `workspace` is None for a task without a repository."""
+
+    goal: str = ""
+    fail_fast: bool = False
+    attended: bool = False
+    workspace: JsonMap | None = None  # repo, base branch, setup, cache
+    stages: tuple[str, ...] = ()  # their names, in order
+    budget_micros: int | None = None
+    budget_tokens: int | None = None
+    active_max_ms: int | None = None
+    environment: JsonMap = field(default_factory=dict)  # `env` of the plan, literal values
+    secrets: tuple[str, ...] = ()  # names only
+    plan_digest: str | None = None
+
+
+class Task(NamedTuple):
+    """The header."""
+
+    id: str  # UUIDv7
+    name: str
+    options: TaskOptions
+    workspace_id: str = ""
+    created_by: str = ""
+    created_at: int = 0
+    idempotency_key: str | None = None
+    state: TaskState = TaskState.ACTIVE
+    loading: bool = False  # steps are still being submitted in batches
+    seq: int = 0  # of the newest event
+    head: str | None = None  # commit that holds all merged work
+    base: str | None = None  # commit that the task began from
+    counts: Tally = Tally()
+    priority: int = 0
+    parallel: int = 4
+    pauses: int = 0  # a set of reasons: 1 person, 2 parent
+    doomed: bool = False
+    spent_micros: int = 0
+    spent_tokens: int = 0
+    unpriced: bool = False  # some usage had no price
+    budget_micros: int | None = None
+    budget_tokens: int | None = None
+    exceeded: str | None = None  # a limit that no counter shows (`active`)
+    wish: int = 0
+    followed: int = 0
+    relay: str | None = None
+    parent: str | None = None
+    parent_step: str | None = None
+    parent_told: bool = False
+    served_at: int = 0  # of the newest claim: fairness
+    ended_at: int = 0
+    number: int = 0  # counts tasks of this store; `NAME-number` is a handle for people
+
+    @property
+    def within_budget(self) -> bool:
+        return (
+            (self.budget_micros is None or self.spent_micros < self.budget_micros)
+            and (self.budget_tokens is None or self.spent_tokens < self.budget_tokens)
+            and self.exceeded is None
+        )
+
+    @property
+    def admits(self) -> int:
+        """0: no claims; 1: system steps only (all slots of the task are taken); 2: any ready step."""
+        if self.state is not TaskState.ACTIVE or self.loading or not self.within_budget:
+            return 0
+        return 2 if self.counts.running < self.parallel else 1
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in TASK_OPEN
+
+
+class Edge(NamedTuple):
+    """`step` needs `need`."""
+
+    need: str
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The time-bound right of one attempt to its step.  `stop` is a request that the next beat's answer carries."""
+
+    task_id: str
+    step: str
+    attempt: int
+    worker: str
+    due_at: int
+    timeout_at: int | None = None
+    stop: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A named message from outside, numbered within its task's inbox; a delivery id counts once."""
+
+    number: int
+    delivery: str
+    name: str
+    payload: JsonMap
+    sender: str = ""
+    at: int = 0
+
+
+# --- outcomes: what an executor answers ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It worked.  `commit`: its change of the code, already on its own ref in the hub; None: nothing to merge."""
+
+    result: Json = None
+    commit: str | None = None
+    artifacts: tuple[JsonMap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It did not.  `retryable`: another attempt may help.  `digest` names the failure for the fix loop."""
+
+    reason: str
+    retryable: bool = True
+    digest: str | None = None
+    artifacts: tuple[JsonMap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Asks to wait and gives the worker back.  `question` is frozen: what is asked or awaited, with its digest."""
+
+    waiting_for: WaitingFor
+    question: JsonMap
+    due_at: int = 0  # 0: no deadline
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """A `for_each` has its list: `items` of them, kept as an artifact or inline in `listing`."""
+
+    items: int
+    listing: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Given back without a result (drain, `pause --now`, budget): counts as neither failure nor loss."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The process tree is dead, as was asked."""
+
+
+Outcome = Done | Failed | Parked | Expanded | Released | Stopped

@@ -1,0 +1,39 @@
+"""Numbers with a reason: limits, retry delays, lease times.  A limit names itself in the error that it causes."""
+
+from __future__ import annotations
+
+LEASE_MS = 15_000  # a dead worker's step is taken over after this; three beats may go missing
+BEAT_MS = 5_000
+TICK_HOLE_MS = 5_000  # a scheduler that did not tick for so long was asleep with its machine: leases may be alive
+
+BACKOFF_MAX_MS = 300_000  # five minutes: long enough for a rate limit, short enough to notice
+LOSSES_MAX = 3  # in a row; a step that kills its worker so often is poison
+FAILURES_MAX = 0  # a plan asks for retries; silence means that a failure is a failure
+ROUNDS_MAX = 3
+DEPTH_MAX = 4  # fix of a fix of a fix of a fix
+WINDOW_MAX = 256  # items of a for_each begun and not ended
+
+BATCH_MAX = 500  # rows under one lock
+STEPS_MAX = 250_000  # rows of one task, growth included
+PLAN_STEPS_MAX = 200_000
+ITEMS_MAX = 100_000
+EDGES_PER_STEP_MAX = 1_000  # explicit needs of one step; gates carry the rest
+KEY_LENGTH_MAX = 64
+PLAN_BYTES_MAX = 4_000_000  # text of a plan; larger inputs belong into files of the repository
+NAME_LENGTH_MAX = 80
+EXPRESSION_LENGTH_MAX = 1_024  # CEL libraries have no cost limit: 187 characters took 107 s
+SIGNAL_BYTES_MAX = 64_000
+INLINE_BYTES_MAX = 4_096  # a larger result, reason or listing goes to the artifact store
+REASON_LENGTH_MAX = 2_000
+WEIGHT = 100
+OUTPUT_BYTES_MAX = 10_000_000  # of one attempt: the first and the last part are kept
+PARALLEL = 4
+STOP_GRACE_MS = 10_000
+
+
+def backoff_ms(tries: int, first_ms: int = 1_000) -> int:
+    """Delay after the `tries`-th failure or loss: first, twice that, ... up to five minutes.
+
+    No jitter: claims are spread by the workers.
+    """
+    return min(first_ms << min(max(tries, 1) - 1, 30), BACKOFF_MAX_MS)

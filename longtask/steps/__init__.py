@@ -1,0 +1,1 @@
+"""Executors: one contract, one file per kind of step."""

@@ -1,0 +1,1 @@
+"""Keeps tasks: a contract, SQL for it, and one file per database."""

@@ -1,0 +1,271 @@
+"""What a store promises; the only thing that the engine sees.  *A store finds and keeps; it never decides.*
+
+    with store.group():                                # one commit; nothing is durable before its end
+        with store.task(task_id, key) as tx:           # locks this task to the end of the block
+            facts = decide.finish(...)                 # pure
+            tx.save(machine.fold(tx.task, {key: tx.step(key)}, facts, now=tx.now))
+
+1. `task` is the one way to write a task.  Its writes happen at the end of the block, all or none; a block left by an
+   exception writes nothing.  Outside a group each block commits by itself, and is durable when the block is left.
+2. In a group the blocks commit together when it ends.  If the commit fails, none of them happened: what was claimed
+   must not be started, what was reported must be reported again.  Blocks of one group see each other's writes.
+3. Peeks take no lock and may be stale: whoever acts on one looks again under the lock.
+4. The writes of a running attempt (beat, journal, checkpoint, output) stand outside the task's lock.  Each names
+   (task, step, attempt) and is refused, by answering False or None, unless that attempt's lease row is there, which is looked up
+   in the same statement.
+5. Time is the store's: `now()` and `tx.now`, read after the lock is held, in ms since 1970 UTC.
+6. Every list takes a limit, and the limit is above zero.
+
+Errors: `NotFound` (no such task or step), `StoreBusy` (try again), `StoreError` (disk full, read-only, corrupt, newer
+version, not a local disk): each says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from longtask.core.change import Change
+from longtask.core.events import Event
+from longtask.core.model import Json, JsonMap, Lease, Signal, Step, StepSpec, Task
+
+
+class Ref(NamedTuple):
+    task_id: str
+    step: str
+
+
+class Beat(NamedTuple):
+    """The answer to a beat.  `stop`: the reason why the attempt is to stop, None to go on."""
+
+    stop: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRow:
+    """One finished or begun turn or tool call of a run.  `body` None: begun, its end is not known."""
+
+    n: int  # counts from 1 within the run
+    kind: str  # turn | tool
+    name: str  # model or tool
+    fingerprint: str  # of the request
+    attempt: int
+    body: Json = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+    micros: int | None = 0
+    started_at: int = 0
+    done_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A run can go on from here: its journal up to `position`, and the worktree as `tree`."""
+
+    run: int
+    position: int
+    tree: str | None
+    attempt: int
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Output of an attempt.  `n` counts from 1 within it; `stream` is out, err or note; `at` the store's time."""
+
+    n: int
+    stream: str
+    body: bytes
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """`128 / 183`, as last told by the running attempt.  `total` 0: not known."""
+
+    step: str
+    attempt: int
+    done: int
+    total: int
+    text: str
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    id: str
+    host: str
+    pid: int
+    pools: tuple[str, ...]
+    slots: int
+    started_at: int
+    seen_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactEntry:
+    task_id: str
+    step: str
+    attempt: int
+    name: str
+    digest: str
+    size_bytes: int
+    media_type: str
+    at: int
+
+
+class Tx(Protocol):
+    """One task, locked.  Reads see the task as it was when the block began; `save` may be called once."""
+
+    @property
+    def now(self) -> int: ...
+    @property
+    def task(self) -> Task: ...
+    def step(self, key: str) -> Step:
+        """Raises NotFound."""
+
+    def steps(self, keys: Sequence[str]) -> dict[str, Step]:
+        """Those that exist."""
+
+    def spec(self, number: int) -> StepSpec: ...
+    def lease(self, key: str) -> Lease | None: ...
+    def dependents(self, key: str, after: str, limit: int) -> list[Step]:
+        """Steps that need `key`, by key, keys above `after`."""
+
+    def owned_open(self, key: str, limit: int) -> list[Step]:
+        """Open steps that stand before `key` and report to it."""
+
+    def completed_items(self, key: str, after: int, limit: int) -> list[int]:
+        """Indexes of the completed items of a for_each, of any expansion, ascending, above `after` (-1: from the start)."""
+
+    def ready(self, pool: str, limit: int) -> list[Step]:
+        """Ready steps of the pool that are due, earliest first."""
+
+    def sweepable(self, limit: int) -> list[Step]:
+        """For the sweep of a closing task: open steps that are not running, running ones that nobody has yet asked to
+        cancel (`lease.stop` other than `cancel`), and ended ones that are still untold."""
+
+    def running(self, limit: int) -> list[Step]: ...
+    def waiters(self, name: str, after: str, limit: int) -> list[Step]:
+        """Waiting steps that a signal of this name may wake, by key, keys above `after`."""
+
+    def delivered(self, delivery: str) -> Signal | None:
+        """The signal of the inbox with this delivery id."""
+
+    def signals(self, name: str, after: int, limit: int) -> list[Signal]:
+        """Signals of this name with a number above `after`, earliest first."""
+
+    def add_signal(self, name: str, delivery: str, payload: JsonMap, sender: str) -> Signal:
+        """Numbers it and puts it into the inbox; written at the end of the block with the rest."""
+
+    def done_op(self, op: str) -> bool:
+        """An event of this task carries this operation id: the same call has been carried out before."""
+
+    def rival(self, pool: str, served_at: int) -> bool:
+        """Another task that admits claims has a ready, due step in the pool and was served earlier than `served_at`."""
+
+    def save(self, change: Change, *, actor: str = "", op: str | None = None) -> None: ...
+
+
+class Store(Protocol):
+    def now(self) -> int: ...
+    def group(self) -> AbstractContextManager[None]: ...
+    def create(self, task_id: str) -> AbstractContextManager[Tx]:
+        """A block for a task that is not there yet: `tx.task` must not be read; `save` takes a change with `created`.
+
+        The store numbers tasks: the header is written with the next `number` of `TaskSubmitted`'s name."""
+
+    def task(self, task_id: str, key: str | None = None) -> AbstractContextManager[Tx]:
+        """`key`: a step that will surely be read; it comes with the header in one statement."""
+
+    def close(self) -> None: ...
+
+    # peeks
+    def claimable(self, pool: str, limit: int) -> list[Ref]:
+        """Of each task that admits claims, its earliest due ready step; tasks least recently served first."""
+
+    def unsettled(self, limit: int) -> list[Ref]:
+        """Steps whose dependents do not know their verdict; closing tasks excepted."""
+
+    def overdue(self, limit: int) -> list[Ref]:
+        """Waiting steps whose deadline has passed, in open tasks that are not closing."""
+
+    def mergeable(self, limit: int) -> list[Ref]:
+        """Merging steps that are due."""
+
+    def expired(self, limit: int) -> list[Lease]: ...
+    def closing(self, limit: int) -> list[str]:
+        """Tasks in closing that have something to sweep or to end."""
+
+    def next_due_at(self) -> int | None:
+        """The earliest instant at which a ready, waiting or merging step or a lease falls due; None: nothing does."""
+
+    # a running attempt
+    def beat(self, ref: Ref, attempt: int, due_at: int) -> Beat | None:
+        """Prolongs the lease, never beyond its timeout.  None: the lease is lost, stop the work."""
+
+    def tell_progress(self, ref: Ref, attempt: int, done: int, total: int, text: str) -> bool: ...
+    def journal_started(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool:
+        """Repeating it with the same fingerprint is answered True (an attempt that begins a call again)."""
+
+    def journal_done(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool: ...
+    def put_checkpoint(self, ref: Ref, checkpoint: Checkpoint) -> bool: ...
+    def put_output(self, ref: Ref, attempt: int, chunks: Sequence[Chunk]) -> bool: ...
+
+    # reads
+    def get_task(self, handle: str) -> Task:
+        """By id, by a unique prefix of it (8 characters or more), by `NAME-number`, or `@last`.  Raises NotFound."""
+
+    def tasks(self, *, open_only: bool, workspace_id: str | None, before: int, limit: int) -> list[Task]:
+        """Newest first, with a number below `before` (0: from the newest)."""
+
+    def task_by_key(self, idempotency_key: str) -> Task | None: ...
+    def get_step(self, ref: Ref) -> Step: ...
+    def spec(self, task_id: str, number: int) -> StepSpec: ...
+    def steps(self, task_id: str, after: str, limit: int) -> list[Step]:
+        """By key, keys above `after`."""
+
+    def edges(self, task_id: str, after: tuple[str, str], limit: int) -> list[tuple[str, str]]: ...
+    def needs(self, ref: Ref, limit: int) -> list[str]: ...
+    def items(self, ref: Ref, after: int, limit: int) -> list[Step]:
+        """Of a for_each: for each index above `after` (-1: from the start) that has rows, the completed row, else the
+        newest one; by index."""
+
+    def results(self, task_id: str, keys: Sequence[str]) -> dict[str, Step]:
+        """The named steps that exist (for expressions)."""
+
+    def asking(self, *, task_id: str | None, limit: int) -> list[tuple[str, Step]]:
+        """(task id, step) of all steps that wait for a person, oldest first."""
+
+    def leases(self, task_id: str, limit: int) -> list[Lease]: ...
+    def events(self, task_id: str, after: int, limit: int) -> list[Event]:
+        """Events with seq > `after`, oldest first, at most `limit`.  Raises NotFound."""
+
+    def feed(self, cursor: int, limit: int) -> tuple[list[Event], int]:
+        """Events of all tasks above the cursor, and the next cursor."""
+
+    def journal(self, ref: Ref, run: int) -> list[JournalRow]: ...
+    def checkpoint(self, ref: Ref, run: int) -> Checkpoint | None:
+        """The newest of the run."""
+
+    def output(self, ref: Ref, attempt: int, after: int, limit: int) -> list[Chunk]: ...
+    def progress(self, task_id: str, limit: int) -> list[Progress]: ...
+    def inbox(self, task_id: str, after: int, limit: int) -> list[Signal]: ...
+    def artifacts(self, task_id: str, limit: int) -> list[ArtifactEntry]:
+        """Of accepted outcomes, oldest first."""
+
+    def get_plan(self, task_id: str) -> str | None:
+        """The plan's text as submitted."""
+
+    def put_plan(self, task_id: str, text: str) -> None: ...
+
+    # workers
+    def worker_seen(self, worker: WorkerRow) -> None: ...
+    def worker_gone(self, worker_id: str) -> None: ...
+    def workers(self, limit: int) -> list[WorkerRow]: ...
+
+    # upkeep
+    def verify(self) -> list[str]:
+        """What is wrong with the stored form as such (the database's own integrity check); empty if nothing is."""

@@ -1,0 +1,1 @@
+"""LongTask's tests: from outside, from inside, and broken on purpose."""

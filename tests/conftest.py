@@ -1,0 +1,50 @@
+"""What holds for every test.
+
+- A test reads nothing of its user and leaves nothing behind: home, LongTask's own folder and git's settings are a
+  temporary folder's.  Set before anything of ours is imported, so that child processes inherit it too.
+- In CI nothing that must run is skipped unseen.  A skip fails there, unless its reason begins with `optional:`.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+OPTIONAL = "optional:"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    home = tempfile.mkdtemp(prefix="longtask-tests-")
+    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
+    for name in [name for name in os.environ if name.startswith(("GIT_", "LONGTASK_", "XDG_"))]:
+        if not name.startswith("LONGTASK_TEST_"):
+            del os.environ[name]
+    os.environ["HOME"] = home
+    os.environ["LONGTASK_HOME"] = os.path.join(home, "longtask")
+    os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return refuse_skip((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return refuse_skip((yield))
+
+
+def refuse_skip(report: Any) -> Any:
+    """In CI, the report of a skipped test or file as a failure; every other report as it is."""
+    if os.environ.get("CI") != "true" or not report.skipped or hasattr(report, "wasxfail"):
+        return report
+    reason = (
+        report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    )
+    if not reason.startswith(OPTIONAL):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI: {reason!r}; make it run, or begin the reason with {OPTIONAL!r}"
+    return report
