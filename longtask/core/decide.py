@@ -43,7 +43,7 @@ from .model import (
     WaitingFor,
     WhenFailed,
 )
-from .policy import DEPTH_MAX, LEASE_MS, ROUNDS_MAX, backoff_ms
+from .policy import DEPTH_MAX, LEASE_MS, ROUNDS_MAX, TIMEOUT_SLACK_MS, backoff_ms
 
 S = StepState
 
@@ -79,7 +79,7 @@ def claim(
         raise Refused(f"step {step.key!r} is {step.state}: only a ready step that is due can be claimed")
     if task.admits < (1 if step.pool == POOL_SYSTEM else 2):
         raise Refused(f"task {task.id!r} admits no claim of step {step.key!r} now")
-    timeout_at = None if spec.timeout_ms is None else now + spec.timeout_ms
+    timeout_at = None if spec.timeout_ms is None else now + spec.timeout_ms + TIMEOUT_SLACK_MS
     return e.StepClaimed(step.key, step.attempt + 1, worker, task.head, lease_ms, timeout_at, runtime)
 
 
@@ -450,6 +450,17 @@ def retry(task: Task, step: Step, by: str, owned_open: int = 0) -> tuple[e.Fact,
 def waive(task: Task, step: Step, by: str, owned_open: int = 0) -> tuple[e.Fact, ...]:
     """Go on without it: dependents hear `ok`."""
     return (*_reopen(task, step, by, "waive", owned_open), e.StepWaived(step.key, by))
+
+
+def retire(task: Task, step: Step, by: str) -> tuple[e.Fact, ...]:
+    """Not wanted any more: a blocked, ready or waiting step is skipped for good, as if its `if` had been false."""
+    if step.gate or step.role is not Role.OWN:
+        raise Refused(f"step {step.key!r} belongs to {step.owner or 'its stage'!r}: it cannot be skipped by itself")
+    if step.state not in (S.BLOCKED, S.READY, S.WAITING):
+        raise Refused(f"step {step.key!r} is {step.state}: cancel it first, then skip it")
+    if task.state is TaskState.CLOSING:
+        raise Refused(f"task {task.id!r} is being cancelled as a whole")
+    return (e.StepRetired(step.key, by),)
 
 
 # --- people, about a task -----------------------------------------------------------------------------------------

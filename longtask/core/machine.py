@@ -155,7 +155,7 @@ def tally(step: Step) -> Tally:
         counts[_PLACE["weight_done"]] = step.weight
         counts[_PLACE["gates"]] = int(step.gate)
         ended_badly = state is S.FAILED or state is S.CANCELLED
-        counts[_PLACE["bad"]] = int(ended_badly and not step.tolerated and step.role is Role.OWN)
+        counts[_PLACE["bad"]] = int(ended_badly and not step.tolerated and step.role is Role.OWN and not step.gate)
     counts[_PLACE["untold"]] = int(untold(step))
     return Tally._make(counts)
 
@@ -206,6 +206,18 @@ def fold(
         draft.apply(fact)
     draft.finish()
     return draft.change()
+
+
+def refold(events: Iterable[e.Event]) -> tuple[Task, dict[str, Step]]:
+    """Header and rows as the journal tells them, one fact after another from nothing.
+
+    Bookkeeping, which is no fact, stays as it was when a row was added, and the header's counters stay 0.  Ends and
+    doom are in the journal, so that nothing is added to it."""
+    draft = _Draft(None, {}, 0)
+    for event in events:
+        draft.now = event.at
+        draft.apply(event.fact)
+    return draft.task._replace(seq=draft.seq), draft.rows
 
 
 def _take(table: Mapping[type[e.Fact], State], state: State, fact: e.Fact, who: str) -> State:
@@ -339,6 +351,11 @@ class _Draft:
         if step.state is S.WAITING:
             changes |= {"waiting_for": WaitingFor.NOTHING, "question": None, "due_at": changes.get("due_at", 0)}
         moved = step._replace(**{"state": state, **changes})
+        if state not in OPEN and step.state in OPEN and (step.owned or step.expansion):
+            # Taken up and ended again before the first was told: nothing differs, but what it owns has to be ended,
+            # and that is the work of settling.  A pass is begun that tells what is known.
+            if moved.telling is None and step.told is verdict(moved):
+                moved = moved._replace(telling=step.told)
         self.rows[step.key] = moved
         self.artifacts += [ArtifactRow(step.key, step.attempt, a) for a in getattr(fact, "artifacts", ())]
         ended_badly = state in (S.FAILED, S.CANCELLED) and state is not step.state
@@ -399,9 +416,10 @@ class _Draft:
             case e.StepFailed():
                 return {"reason": fact.reason, "cause": None, "owned_verdict": Verdict.NONE, "due_at": 0}
             case e.StepCancelled():
-                told = (Verdict.OK if step.tolerated else Verdict.VETO) if fact.told else step.told
-                return {"told": told, "telling": None if fact.told else step.telling, "due_at": 0,
-                        "owned_verdict": Verdict.NONE}  # fmt: skip
+                back = {"due_at": 0, "owned_verdict": Verdict.NONE}
+                if not fact.told:
+                    return back
+                return back | {"told": Verdict.OK if step.tolerated else Verdict.VETO, "telling": None, "cursor": ""}
             case e.StepSkipped():
                 return {"because": fact.because, "benign": fact.benign}
             case e.StepRetired():
@@ -427,7 +445,7 @@ class _Draft:
         if fact.by is not None:  # a person's retry: new budgets; attempt numbers go on
             back |= {"failures": 0, "losses": 0, "rounds": 0, "conflicts": 0, "digest": None, "run": step.run + 1,
                      "commit": None, "result": None, "items": 0, "items_next": 0, "items_ended": 0,
-                     "items_failed": 0}  # fmt: skip
+                     "items_failed": 0, "cause": None, "owned_verdict": Verdict.NONE}  # fmt: skip
         return back
 
     # the task
@@ -448,7 +466,7 @@ class _Draft:
             case e.TaskDoomed():
                 changes["doomed"] = True
             case e.TaskReopened():
-                changes["ended_at"] = 0
+                changes |= {"ended_at": 0, "pauses": 0}  # whoever takes it up again wants it to go on
             case e.UsageRecorded():
                 changes |= {
                     "spent_micros": task.spent_micros + (fact.micros or 0),

@@ -377,6 +377,7 @@ class Failed:
     retryable: bool = True
     digest: str | None = None
     artifacts: tuple[JsonMap, ...] = ()
+    revise: bool = False  # a reviewer's rejection: the plan's `revise` is put in front, if there is one
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ WEIGHT = 100
 OUTPUT_BYTES_MAX = 10_000_000  # of one attempt: the first and the last part are kept
 PARALLEL = 4
 STOP_GRACE_MS = 10_000
+TIMEOUT_SLACK_MS = 5_000  # the worker stops an attempt at its timeout; whoever finds it this much later, fails it
 
 
 def backoff_ms(tries: int, first_ms: int = 1_000) -> int:

@@ -122,7 +122,9 @@ def _tell_owner(step: Step, owner: Step, telling: Verdict) -> Step:
     """An owned step counts as a blocker alone: its end is for the owner to judge, not a veto."""
     blockers = owner.blockers + int(telling is V.NONE) - int(step.told is V.NONE)
     if step.role is not Role.ITEM:
-        return owner._replace(blockers=blockers, owned_verdict=telling)
+        # what an earlier life of the owner had put before it only counts down: the owner waits for something else
+        awaited = owner.state is S.BLOCKED and (owner.rounds or owner.conflicts)
+        return owner._replace(blockers=blockers, owned_verdict=telling if awaited else owner.owned_verdict)
     if step.expansion != owner.expansion or not owner.items:
         return owner._replace(blockers=blockers)  # an item of an earlier expansion only counts down
     failed = int(step.state is not S.COMPLETED)

@@ -2,7 +2,7 @@
 
 An executor turns one attempt of a step into an outcome.  `start` returns at once with a handle; `poll` never blocks and
 answers None until the outcome is there; `stop` asks for an early end and returns at once: the outcome is then `Stopped`
-(or whatever had already happened) and comes only after the whole process tree is dead.  A handle is not thread-safe: one thread polls it.
+(or whatever had already happened) and comes only after the whole process tree is dead.  One thread uses a handle.
 
 A child process never opens the store.  It speaks length-prefixed JSON frames with its worker over an inherited socket:
 
@@ -21,12 +21,14 @@ End of the socket means that the worker is gone: the child ends at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from longtask.core.model import Json, JsonMap, Outcome, StepSpec
+from longtask.core.model import Json, JsonMap, Outcome, Step, StepSpec, WhenFailed
+
+Render = Callable[[Json, JsonMap], Json]  # (template, scope): the language of `${{ … }}`, handed in by `boot`
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,15 @@ class Assignment:
     failure: str | None = None  # why the run before failed, told to an agent
     owner: str | None = None  # of a fix or conflict: the step it stands before
     conflict: JsonMap | None = None  # of a conflict step: {head, commit, paths}
-    tree: str | None = None  # checkpoint to start from
-    journal: tuple[JsonMap, ...] = ()  # finished turns and tool calls of the run
-    environment: Mapping[str, str] = field(default_factory=dict)
+    checkpoint: tuple[int, str | None] | None = None  # (journal position, tree) of the newest of the run
+    journal: tuple[JsonMap, ...] = ()  # begun and finished turns and tool calls of the run
+    when_failed: WhenFailed = WhenFailed.STOP
+    items: int = 0  # of a for_each that has expanded: now it collects
+    listing: Json = None  # of a for_each: the list of an earlier expansion
+    workspace: JsonMap | None = None  # of the plan: base, setup, cache
+    first_commit: str | None = None  # that the task began from
+    environment: Mapping[str, str] = field(default_factory=dict)  # of the plan: literal values
+    secrets: tuple[str, ...] = ()  # names; the worker finds the values in its own environment
 
 
 class Desk(Protocol):
@@ -67,6 +75,24 @@ class Desk(Protocol):
 
     def read_artifact(self, digest: str) -> bytes: ...
     def now(self) -> int: ...
+    def stopping(self) -> bool:
+        """The attempt has been asked to stop, or its lease is lost."""
+
+
+class Records(Protocol):
+    """What a system step may read of its task; outside any lock."""
+
+    def items(self, task_id: str, step: str) -> Iterator[Step]:
+        """Of a for_each: the completed row of each index, else the newest, by index."""
+
+    def value(self, workspace_id: str, stored: Json) -> Json:
+        """The outputs of a row, fetched if they stand as an artifact."""
+
+    def artifacts(self, task_id: str) -> list[JsonMap]:
+        """{name, digest, size_bytes, media_type, step}; of one name the newest."""
+
+    def report(self, task_id: str, title: str | None) -> str:
+        """The task so far, as Markdown."""
 
 
 class Handle(Protocol):
@@ -79,3 +105,19 @@ class Handle(Protocol):
 class Executor(Protocol):
     def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
         """`place`: the worktree, None without a workspace.  Must not block for longer than a process start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A handle whose outcome is there at once."""
+
+    outcome: Outcome
+
+    def poll(self) -> Outcome | None:
+        return self.outcome
+
+    def stop(self, reason: str, grace_ms: int) -> None:
+        return
+
+    def kill(self) -> None:
+        return

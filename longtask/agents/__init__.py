@@ -1,0 +1,1 @@
+"""Agent runtimes behind one contract, and the journal that lets a killed run go on."""

@@ -1,0 +1,183 @@
+"""The run journal at its two seams, the model call and the tool call: what has finished is never done again.
+
+A run numbers its calls from 1.  A call whose number has a finished row is answered from the row: neither the model nor
+the tool hears of it.  Everything between two seams runs again, as plain code that comes by the same calls.
+
+1. A call starts only after its `started` row is durable, and its answer is used only after its `done` row is.
+2. A row with another kind, name or fingerprint at that number means that the run has left its own path (`Diverged`).
+   The attempt fails, and the next run begins anew: never a silent reuse, never a silent repeat.
+3. Begun, end unknown: a model call is made again (it may be paid twice, its answer was seen by nobody); a tool is
+   called again if it is `repeatable`, since the worktree stands as it did before the tool; else `OutcomeUnknown`.
+4. What is told to a run (its opening prompt, later a decision) is an input of its replay and has a row, too: kind
+   `told`.  A prompt that is worded otherwise today does not make the run of yesterday diverge.
+5. Calls are made one after another.  Usage stands in the row, so a replay costs nothing.
+
+The worktree belongs to it: *(journal position, tree)* is a checkpoint, and it is taken after every tool that may write.
+The order on the worker's side:
+
+    a. the tool has run       b. the tree is written and pinned     c. `done` row n, with the tree in its body
+    d. checkpoint (n, tree)   e. the child gets its answer
+
+The `done` row is the commit point of both, because one row is written whole or not at all.  Killed before c: row n is
+only begun, the run goes on from the tree before n and the tool runs again on that; the tree of b is an orphan.
+Killed between c and d: n is finished, and the checkpoint row is one behind; `resume_tree` then takes the tree from the
+row.  Killed later: nothing is lost.  The order d, c would be wrong: killed in between, the newest checkpoint would hold
+the effect of a tool that is called again on top of it; c without the tree in it would lose the edit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from longtask.agents.witness import Witness
+from longtask.core.errors import LongTaskError, Refused
+from longtask.core.model import Json, JsonMap
+
+TURN, TOOL, TOLD = "turn", "tool", "told"
+NOTHING_NEW = "go on"  # for a row that was begun with something that is no longer there
+TREE = "tree"  # the key that a worker adds to the body of a tool's row
+
+
+class Diverged(LongTaskError):
+    """A replay asks for something else than the journal holds at that number."""
+
+
+class OutcomeUnknown(LongTaskError):
+    """A tool that must not run twice was begun, and nobody knows how it ended."""
+
+
+class Halted(BaseException):
+    """The worker does not want another call: stop at once.  No handler of a runtime or a tool may survive it."""
+
+
+class Line(Protocol):
+    """The way to the worker."""
+
+    def call(self, name: str, /, **fields: Any) -> JsonMap:
+        """Waits for the answer.  Raises Refused when the worker says no."""
+
+    def send(self, name: str, /, **fields: Any) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call brought.  `body` is all that a replay will know of it.  `micros` None: no price is known."""
+
+    body: JsonMap
+    tokens_in: int = 0
+    tokens_out: int = 0
+    micros: int | None = 0
+
+
+def fingerprint(kind: str, name: str, request: Json) -> str:
+    text = json.dumps([kind, name, request], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class Seams:
+    """Used by one run in one process, by one thread."""
+
+    def __init__(self, rows: Iterable[JsonMap], line: Line, witness: Witness) -> None:
+        self._rows = {int(row["n"]): row for row in rows}
+        self._finished = max((n for n, row in self._rows.items() if row.get("body") is not None), default=0)
+        self._line = line
+        self._witness = witness
+        self.position = 0  # number of the last finished call
+
+    @property
+    def replaying(self) -> bool:
+        """The next call will be answered from the journal."""
+        return self.position < self._finished
+
+    def model(self, name: str, request: Json, call: Callable[[], Answer]) -> JsonMap:
+        return self._run(TURN, name, request, call, repeatable=True, writes=False)
+
+    def tool(self, name: str, args: JsonMap, call: Callable[[], Answer], *, repeatable: bool, writes: bool) -> JsonMap:
+        """`writes`: it may change the worktree, so a checkpoint is taken before it answers."""
+        return self._run(TOOL, name, args, call, repeatable=repeatable, writes=writes)
+
+    def told(self, text: str | None) -> str | None:
+        """The next thing that is told to the run: what the journal holds, else `text`, written down first."""
+        row = self._rows.get(self.position + 1)
+        told_before = row is not None and row["kind"] == TOLD
+        if row is not None and told_before and row.get("body") is not None:
+            text = str(row["body"]["text"])
+        elif self.replaying or (text is None and not told_before):
+            return None
+        said = text if text is not None else NOTHING_NEW
+        # Its fingerprint is no digest of the text: a row that was begun may be finished with another wording.
+        self._run(TOLD, "", None, lambda: Answer({"text": said}), repeatable=True, writes=False)
+        return said
+
+    def end(self) -> None:
+        """The run is over, its outcome will be told."""
+        self._witness.saw(self.position + 1, "end", "", "")
+
+    def _run(
+        self, kind: str, name: str, request: Json, call: Callable[[], Answer], *, repeatable: bool, writes: bool
+    ) -> JsonMap:
+        n = self.position + 1
+        key = fingerprint(kind, name, request)
+        row = self._rows.get(n)
+        if row is not None:
+            self._check(row, n, kind, name, key)
+            if row.get("body") is not None:
+                self.position = n
+                return {field: value for field, value in row["body"].items() if field != TREE}
+            if not repeatable:
+                raise OutcomeUnknown(
+                    f"outcome unknown: {_called(kind, name)} was begun as call {n} of this run and its end is not "
+                    f"known; it is not repeatable: look at what it has done, then answer"
+                )
+        self._ask("journal.started", n=n, kind=kind, name=name, fingerprint=key)
+        answer = call()
+        if kind != TOLD:
+            self._witness.saw(n, kind, name, key)
+        self._ask(
+            "journal.done",
+            n=n,
+            kind=kind,
+            name=name,
+            fingerprint=key,
+            body=answer.body,
+            tokens_in=answer.tokens_in,
+            tokens_out=answer.tokens_out,
+            micros=answer.micros,
+            changed=writes,
+        )
+        self.position = n
+        return answer.body
+
+    def _ask(self, name: str, /, **fields: Any) -> None:
+        try:
+            self._line.call(name, **fields)
+        except Refused as refused:
+            raise Halted(str(refused)) from refused
+
+    def _check(self, row: JsonMap, n: int, kind: str, name: str, key: str) -> None:
+        found = (row["kind"], row["name"], row["fingerprint"])
+        if found == (kind, name, key):
+            return
+        other = "" if found[:2] != (kind, name) else " with another request"
+        raise Diverged(
+            f"the run diverged at call {n}: its journal has {_called(found[0], found[1])}{other}, "
+            f"asked was {_called(kind, name)}; the next run begins anew"
+        )
+
+
+def _called(kind: str, name: str) -> str:
+    return f"{kind} '{name}'" if name else f"'{kind}'"
+
+
+def resume_tree(rows: Sequence[JsonMap], checkpoint: tuple[int, str | None] | None) -> str | None:
+    """The tree that an attempt goes on from; None: the base.  `checkpoint`: the run's newest, as (position, tree)."""
+    position, tree = checkpoint or (0, None)
+    for row in rows:
+        body = row.get("body")
+        if body is not None and row["n"] > position and body.get(TREE) is not None:
+            position, tree = row["n"], body[TREE]
+    return tree

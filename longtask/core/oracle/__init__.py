@@ -1,0 +1,51 @@
+"""What must always hold of a task (SEMANTICS §6), restated as independently of the machine as it goes.
+
+    history   the journal: gapless, every move allowed, every claim lawful; rows and header are its refold
+    telling   the graph: counts are a recount of what needs have told; states fit them; gates in order; no cycle
+    rows      counters, leases, waits, windows, weights, owned steps
+    ends      an ended task: each end follows from the final ends of its needs
+
+Pure.  `longtask doctor`, the simulator and the crash tests run it over whatever a store holds between two
+transactions.  Mutexes, tickets and outboxes span tasks and are not seen from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from longtask.core.change import WaitRow
+from longtask.core.events import Event
+from longtask.core.model import Edge, Lease, Signal, Step, StepSpec, Task
+
+from . import ends, history, rows, telling
+from .view import Contains, Violation, look
+
+__all__ = ["Violation", "audit"]
+
+
+def audit(
+    task: Task,
+    steps: Mapping[str, Step],
+    edges: Sequence[Edge],
+    events: Sequence[Event],
+    leases: Sequence[Lease] = (),
+    signals: Sequence[Signal] = (),
+    specs: Mapping[int, StepSpec] | None = None,
+    *,
+    waits: Sequence[WaitRow] | None = None,
+    now: int = 0,
+    contains: Contains | None = None,
+) -> list[Violation]:
+    """Everything that is wrong; empty if nothing is.
+
+    `events`: the whole journal.  `waits` None: not looked at.  `contains(ancestor, commit)` answers from the
+    repository; None, or an answer of None: not known, and nothing is said about code.
+    """
+    view = look(task, steps, edges, events, leases, signals, specs or {}, waits, now, contains)
+    past, found = history.walk(view)
+    found += history.refolded(view)
+    for check in (*rows.CHECKS, *telling.CHECKS):
+        found += check(view)
+    found += rows.items(view, past)
+    found += ends.check(view, past)
+    return found

@@ -1,0 +1,260 @@
+"""The front desk: all that a caller may ask of a task.
+
+Each call is one transaction (submitting and pausing at once: several, bounded), safe to repeat, and recorded with who
+asked.  Errors: NotFound, Refused (not now), BadPlan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+from longtask.core import decide, events
+from longtask.core.decide import Move
+from longtask.core.errors import BadPlan, NotFound, Refused
+from longtask.core.graph import Graph, build, did_you_mean
+from longtask.core.machine import fold
+from longtask.core.model import (
+    OPEN,
+    Edge,
+    Json,
+    JsonMap,
+    Signal,
+    Step,
+    Task,
+)
+from longtask.core.policy import BATCH_MAX, SIGNAL_BYTES_MAX
+from longtask.core.settle import Condition, ConditionNeeded, react
+from longtask.store.contract import Ref, Store
+
+from .scope import Expressions, Scopes
+from .settling import evaluate, settle_quietly
+from .writing import Writing, write
+
+CONDITION_ROUNDS_MAX = 8
+
+
+class Desk:
+    def __init__(self, store: Store, scopes: Scopes, expressions: Expressions, new_id: Callable[[], str]) -> None:
+        """`new_id` gives a fresh UUIDv7: chance is handed in."""
+        self._store = store
+        self._scopes = scopes
+        self._expressions = expressions
+        self._new_id = new_id
+
+    # --- submitting -----------------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        graph: Graph,
+        *,
+        by: str = "",
+        workspace_id: str = "",
+        base: str | None = None,
+        idempotency_key: str | None = None,
+        plan_text: str | None = None,
+    ) -> Task:
+        """Stores a checked plan; no step runs before all of it is there.
+
+        With an idempotency key the same task is returned again, and a submission that broke off is continued; another
+        plan under the same key is refused.
+        """
+        rows, edges = build(graph)
+        digest = hashlib.sha256(repr((graph, workspace_id)).encode()).hexdigest()[:32]
+        options = replace(graph.options, plan_digest=digest)
+        known = self._store.task_by_key(idempotency_key) if idempotency_key else None
+        if known is not None and known.options.plan_digest != digest:
+            raise Refused(f"idempotency key {idempotency_key!r} belongs to task {known.id!r}, which has another plan")
+        if known is not None and not known.loading:
+            return known
+        batches = [rows[i : i + BATCH_MAX] for i in range(0, len(rows), BATCH_MAX)]
+        place = {row.key: i // BATCH_MAX for i, row in enumerate(rows)}
+        edges_of: list[list[Edge]] = [[] for _ in batches]
+        for edge in edges:
+            edges_of[place[edge.step]].append(edge)
+        if known is None:
+            task_id = self._new_id()
+            submitted = events.TaskSubmitted(
+                id=task_id,
+                name=graph.name,
+                options=options,
+                workspace_id=workspace_id,
+                created_by=by,
+                idempotency_key=idempotency_key,
+                base=base,
+                priority=graph.priority,
+                parallel=graph.parallel,
+                specs=graph.specs,
+                steps=tuple(batches[0]),
+                edges=tuple(edges_of[0]),
+                more=True,
+            )
+            with self._store.create(task_id) as tx:
+                tx.save(fold(None, {}, [submitted], tx.now), actor=by)
+        else:
+            task_id = known.id
+        if plan_text is not None:
+            self._store.put_plan(task_id, plan_text)
+        self._load(task_id, batches, edges_of, by)
+        return self._store.get_task(task_id)
+
+    def _load(self, task_id: str, batches: list[list[events.NewStep]], edges_of: list[list[Edge]], by: str) -> None:
+        """The other batches, then the steps that begin at once on their `if`; the last transaction ends the loading."""
+        done = self._store.get_task(task_id).counts.steps // BATCH_MAX if len(batches) > 1 else 1
+        for i in range(max(done, 1), len(batches)):
+            with self._store.task(task_id) as tx:
+                added = events.StepsAdded(tuple(batches[i]), tuple(edges_of[i]), more=True, by=by)
+                tx.save(fold(tx.task, {}, [added], tx.now), actor=by)
+        conditional = tuple(row.key for batch in batches for row in batch if row.conditional and not row.blockers)
+        # gates of empty stages open when the one before is told: only the first has no need at all
+        open_gate = [row.key for row in batches[-1] if row.kind == "gate" and not row.blockers]
+        conditions = evaluate(self._store, self._scopes, self._expressions, task_id, conditional) if conditional else {}
+        keys = [*conditional, *open_gate]
+        for start in range(0, max(len(keys), 1), BATCH_MAX):
+            batch = keys[start : start + BATCH_MAX]
+            with write(self._store, task_id, actor=by) as w:
+                if not w.task.loading:
+                    return
+                facts = [fact for key in batch for fact in react(w.task, w.step(key), None, w.now, conditions)]
+                last = start + BATCH_MAX >= len(keys)
+                w.add([*facts, events.StepsAdded((), by=by, more=not last)])
+
+    # --- people, about a task -------------------------------------------------------------------------------------
+
+    def pause(self, task_id: str, by: str, *, now: bool = False) -> Task:
+        """`now`: running attempts are asked to give back too; that costs no budget."""
+        with write(self._store, task_id, actor=by) as w:
+            w.add(decide.pause(w.task, by))
+            if now:
+                w.move(Move(stops=tuple((row.key, "pause") for row in w.tx.running(BATCH_MAX))))
+            return w.task
+
+    def resume(self, task_id: str, by: str) -> Task:
+        with write(self._store, task_id, actor=by) as w:
+            w.add(decide.resume(w.task, by))
+            return w.task
+
+    def cancel(self, task_id: str, by: str, reason: str = "") -> Task:
+        """Works on an open task of any size; the sweep is the scheduler's."""
+        with write(self._store, task_id, actor=by) as w:
+            w.add(decide.cancel_task(w.task, by, reason))
+            return w.task
+
+    def raise_budget(self, task_id: str, by: str, *, micros: int | None = None, tokens: int | None = None) -> Task:
+        with write(self._store, task_id, actor=by) as w:
+            if w.task.ended:
+                raise Refused(f"task {task_id!r} is {w.task.state}: its budget matters no more")
+            w.add([events.BudgetRaised(by, micros, tokens)])
+            return w.task
+
+    # --- people, about a step -------------------------------------------------------------------------------------
+
+    def cancel_step(self, ref: Ref, by: str) -> Step:
+        with write(self._store, ref.task_id, ref.step, actor=by) as w:
+            w.move(decide.cancel_step(w.task, w.step(ref.step), by))
+            return w.step(ref.step)
+
+    def retry(self, ref: Ref, by: str) -> Step:
+        """Takes up a failed or cancelled step again; what it vetoed comes back by itself."""
+
+        def again(w: Writing, conditions: dict[str, Condition]) -> Step:
+            owned = len(w.tx.owned_open(ref.step, 1))
+            w.add(decide.retry(w.task, w.step(ref.step), by, owned))
+            w.add(react(w.task, w.step(ref.step), None, w.now, conditions))
+            return w.step(ref.step)
+
+        return self._with_conditions(ref, by, again)
+
+    def skip(self, ref: Ref, by: str) -> Step:
+        """Go on without it: a failed or cancelled step is waived, one that has not begun is retired."""
+        with write(self._store, ref.task_id, ref.step, actor=by) as w:
+            step = w.step(ref.step)
+            if step.state in OPEN:
+                w.add(decide.retire(w.task, step, by))
+            else:
+                w.add(decide.waive(w.task, step, by, len(w.tx.owned_open(ref.step, 1))))
+            return w.step(ref.step)
+
+    def _with_conditions(self, ref: Ref, by: str, act: Callable[[Writing, dict[str, Condition]], Step]) -> Step:
+        conditions: dict[str, Condition] = {}
+        for _ in range(CONDITION_ROUNDS_MAX):
+            try:
+                with write(self._store, ref.task_id, ref.step, actor=by) as w:
+                    return act(w, conditions)
+            except ConditionNeeded as needed:
+                conditions |= evaluate(self._store, self._scopes, self._expressions, ref.task_id, needed.keys)
+        raise Refused(f"step {ref.step!r}: what its condition reads keeps changing; try again")
+
+    # --- answers and signals --------------------------------------------------------------------------------------
+
+    def answer(
+        self,
+        ref: Ref,
+        word: str,
+        by: str,
+        *,
+        ask: int | None = None,
+        digest: str | None = None,
+        text: str = "",
+        commit: str | None = None,
+        edited: Json = None,
+    ) -> Step:
+        """Answers what the step asks: recorded once, before anything goes on.  `ask` and `digest`: what was seen."""
+        with write(self._store, ref.task_id, ref.step, actor=by) as w:
+            step = w.step(ref.step)
+            who = (step.question or {}).get("who")
+            if who and by not in who:
+                raise Refused(f"step {ref.step!r} asks {', '.join(who)}; {by!r} may not decide it")
+            w.add(
+                decide.answer(
+                    w.task,
+                    step,
+                    word=word,
+                    by=by,
+                    now=w.now,
+                    ask=ask,
+                    digest=digest,
+                    text=text,
+                    commit=commit,
+                    edited=edited,
+                )
+            )
+            if w.step(ref.step).state not in OPEN:
+                settle_quietly(w, ref.step)
+            return w.step(ref.step)
+
+    def signal(
+        self, task_id: str, name: str, payload: JsonMap, *, delivery: str | None = None, sender: str = ""
+    ) -> Signal:
+        """Keeps the signal and wakes every waiter that fits.  A second delivery is answered with the first."""
+        size = len(json.dumps(payload))
+        if size > SIGNAL_BYTES_MAX:
+            raise BadPlan(
+                f"signal {name!r} is {size:,} bytes, the limit is {SIGNAL_BYTES_MAX:,}; "
+                "keep the bytes elsewhere and send their address"
+            )
+        delivery = delivery or self._new_id()
+        after = ""
+        while True:
+            with write(self._store, task_id, actor=sender) as w:
+                known = w.tx.delivered(delivery)
+                if known is None and w.task.ended:
+                    raise Refused(f"task {task_id!r} is {w.task.state}: it hears no signals any more")
+                signal = known or w.tx.add_signal(name, delivery, payload, sender)
+                rows = w.see(w.tx.waiters(signal.name, after, BATCH_MAX))
+                w.add([fact for row in rows for fact in decide.woken_by(row, signal, w.now)])
+            if len(rows) < BATCH_MAX:
+                return signal
+            after = rows[-1].key
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def step(self, task_id: str, key: str) -> Step:
+        """Raises NotFound that names the nearest key."""
+        try:
+            return self._store.get_step(Ref(task_id, key))
+        except NotFound:
+            keys = [row.key for row in self._store.steps(task_id, "", BATCH_MAX)]
+            raise NotFound(f"task has no step {key!r}{did_you_mean(key, keys)}") from None

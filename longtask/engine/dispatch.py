@@ -1,0 +1,278 @@
+"""All that a worker may ask, each call naming (task, step, attempt).
+
+Nothing that `claim` or `report` hands out may be started before the store's group has ended: what is not durable has
+not happened.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from longtask.core import decide
+from longtask.core.errors import NotFound, Refused
+from longtask.core.model import (
+    Done,
+    Expanded,
+    Failed,
+    Json,
+    JsonMap,
+    Outcome,
+    Parked,
+    Role,
+    Signal,
+    Step,
+    StepSpec,
+    StepState,
+    Task,
+)
+from longtask.core.policy import INLINE_BYTES_MAX, LEASE_MS, REASON_LENGTH_MAX
+from longtask.steps.contract import Assignment
+from longtask.store.contract import Beat, Checkpoint, Chunk, JournalRow, Ref, Store
+
+from .scope import ARTIFACT, Expressions, Scopes
+from .settling import first_open_item, settle_quietly
+from .writing import Writing, write
+
+SIGNALS_LOOKED_AT = 200  # of one name, when a step parks: the earliest that fits is among them, or an older page was
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A step that is this worker's now, as its rows were at the claim."""
+
+    task: Task
+    step: Step
+    spec: StepSpec
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(self.task.id, self.step.key)
+
+
+class Dispatch:
+    def __init__(
+        self,
+        store: Store,
+        scopes: Scopes,
+        expressions: Expressions,
+        put_json: Callable[[str, Json], str],
+        *,
+        lease_ms: int = LEASE_MS,
+    ) -> None:
+        self._store = store
+        self._scopes = scopes
+        self._expressions = expressions
+        self._put_json = put_json
+        self.lease_ms = lease_ms
+
+    # --- taking work ----------------------------------------------------------------------------------------------
+
+    def claim(self, worker: str, pool: str, limit: int, runtime: Callable[[StepSpec], str | None]) -> list[Claimed]:
+        """At most `limit` steps, of the tasks served least recently.  A peek that was stale gives fewer."""
+        claimed: list[Claimed] = []
+        for ref in self._store.claimable(pool, limit) if limit else ():
+            try:
+                with write(self._store, ref.task_id, ref.step) as w:
+                    claimed.append(self._claim(w, w.step(ref.step), worker, runtime))
+            except (Refused, NotFound):
+                continue  # somebody else was faster, or the task has moved on
+        return claimed
+
+    def _claim(self, w: Writing, step: Step, worker: str, runtime: Callable[[StepSpec], str | None]) -> Claimed:
+        spec = w.spec(step)
+        w.add([decide.claim(w.task, step, spec, worker, w.now, runtime(spec), self.lease_ms)])
+        return Claimed(w.task, w.step(step.key), spec)
+
+    def brief(self, claimed: Claimed) -> Assignment:
+        """What the executor needs, read outside any lock.  Everything that it reads is frozen by the claim."""
+        task, step, spec = claimed.task, claimed.step, claimed.spec
+        if spec.body.get("inline"):  # a trusted function of this process: no reads unless its arguments need them
+            scope = self._scopes.of(task, step, spec) if spec.reads or step.role is not Role.OWN else {}
+            return Assignment(
+                task.id, task.name, step.key, step.attempt, step.run, spec, step.base, task.workspace_id,
+                step.timeout_at, scope
+            )  # fmt: skip
+        owner = None if step.owner is None else self._store.get_step(Ref(task.id, step.owner))
+        again = step.attempt > 1
+        checkpoint = self._store.checkpoint(claimed.ref, step.run) if again else None
+        conflict = None
+        if step.role is Role.CONFLICT and owner is not None:
+            conflict = {"head": step.base, "commit": owner.commit, "reason": owner.reason}
+        return Assignment(
+            task_id=task.id,
+            task_name=task.name,
+            step=step.key,
+            attempt=step.attempt,
+            run=step.run,
+            spec=spec,
+            base=step.base,
+            workspace_id=task.workspace_id,
+            timeout_at=step.timeout_at,
+            scope=self._scopes.of(task, step, spec),
+            cause=step.cause,
+            failure=owner.reason if step.role is Role.FIX and owner is not None else step.reason,
+            owner=step.owner,
+            conflict=conflict,
+            checkpoint=None if checkpoint is None else (checkpoint.position, checkpoint.tree),
+            journal=tuple(_as_map(row) for row in self._store.journal(claimed.ref, step.run)) if again else (),
+            when_failed=step.when_failed,
+            items=step.items,
+            listing=None if step.listing is None else self._scopes.value(task, step.listing),
+            workspace=task.options.workspace,
+            first_commit=task.base,
+            environment=task.options.environment,
+            secrets=(*task.options.secrets, *spec.body.get("secrets", ())),
+        )
+
+    # --- a running attempt ----------------------------------------------------------------------------------------
+
+    def beat(self, ref: Ref, attempt: int) -> Beat | None:
+        """None: the lease is lost, stop the work and report nothing."""
+        return self._store.beat(ref, attempt, self._store.now() + self.lease_ms)
+
+    def journal_started(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool:
+        return self._store.journal_started(ref, attempt, run, row)
+
+    def journal_done(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool:
+        return self._store.journal_done(ref, attempt, run, row)
+
+    def checkpoint(self, ref: Ref, checkpoint: Checkpoint) -> bool:
+        return self._store.put_checkpoint(ref, checkpoint)
+
+    def output(self, ref: Ref, attempt: int, chunks: Sequence[Chunk]) -> bool:
+        return self._store.put_output(ref, attempt, chunks)
+
+    def drop_output(self, ref: Ref, attempt: int, numbers: range) -> bool:
+        return self._store.drop_output(ref, attempt, numbers)
+
+    def progress(self, ref: Ref, attempt: int, done: int, total: int, text: str) -> bool:
+        return self._store.tell_progress(ref, attempt, done, total, text)
+
+    # --- reporting ------------------------------------------------------------------------------------------------
+
+    def report(
+        self,
+        ref: Ref,
+        attempt: int,
+        outcome: Outcome,
+        *,
+        worker: str = "",
+        pool: str | None = None,
+        runtime: Callable[[StepSpec], str | None] | None = None,
+        alone: bool = False,
+    ) -> Claimed | None:
+        """Records the outcome, tells the step's dependents if that needs nothing from outside, and, when `pool` is
+        given and no other task has waited longer, claims the task's next ready step.  `alone`: the caller has just
+        looked, and no other task had anything to claim.
+
+        Raises LeaseLost (stop, report nothing) and Refused (being cancelled: report Stopped once the tree is dead)."""
+        outcome = self._bounded(ref, outcome)
+        op = f"report {ref.step} {attempt}"
+        with write(self._store, ref.task_id, ref.step, actor=worker, op=op if _moves_code(outcome) else None) as w:
+            self._finish(w, ref.step, attempt, outcome)
+            settle_quietly(w, ref.step)
+            if pool is None or runtime is None:
+                return None
+            return self._next(w, worker, pool, runtime, alone)
+
+    def _finish(self, w: Writing, key: str, attempt: int, outcome: Outcome) -> None:
+        step = w.step(key)
+        spec = w.spec(step)
+        lease = w.tx.lease(key)
+        stop = lease.stop if lease is not None and lease.attempt == attempt else None
+        signal, owned, first_item = None, None, 0
+        if isinstance(outcome, Parked):
+            signal = earliest_fitting(w, step, outcome.question)
+            if signal is None and outcome.question.get("late"):
+                # woken by its deadline, and the last look into the inbox found nothing
+                outcome = Failed(f"deadline: no signal {outcome.question['name']!r} came in time", retryable=False)
+        elif isinstance(outcome, Failed) and spec.fix is not None:
+            owned = w.tx.spec(spec.fix)
+        elif isinstance(outcome, Failed) and spec.revise is not None and outcome.revise:
+            w.add(decide.revise(step, spec, w.tx.spec(spec.revise), attempt, outcome.reason))
+            return
+        elif isinstance(outcome, Expanded) and spec.item is not None:
+            owned = w.tx.spec(spec.item)
+            first_item = first_open_item(w, key, 0, outcome.items) if step.expansion else 0
+            if step.expansion and first_item >= outcome.items:
+                outcome = Expanded(0, [])  # a retry, and everything had been completed
+        w.add(
+            decide.finish(
+                w.task,
+                step,
+                spec,
+                attempt,
+                outcome,
+                w.now,
+                stop=stop,
+                signal=signal,
+                owned=owned,
+                first_item=first_item,
+            )
+        )
+
+    def _next(
+        self, w: Writing, worker: str, pool: str, runtime: Callable[[StepSpec], str | None], alone: bool
+    ) -> Claimed | None:
+        task = w.task
+        if task.admits < 2 or task.counts.ready - task.counts.ready_system < 1:
+            return None
+        if not alone and w.tx.rival(pool, task.served_at):
+            return None
+        rows = [] if w.change is None else w.change.steps.values()
+        fresh = [r for r in rows if r.state is StepState.READY and r.pool == pool and r.due_at <= w.now]
+        if len(fresh) < task.counts.ready:
+            fresh += [r for r in w.see(w.tx.ready(pool, len(fresh) + 1)) if r.state is StepState.READY]
+        if not fresh:
+            return None
+        return self._claim(w, min(fresh, key=lambda r: (r.due_at, r.key)), worker, runtime)
+
+    def _bounded(self, ref: Ref, outcome: Outcome) -> Outcome:
+        """Large values go to the artifact store before the lock is taken; reasons are cut."""
+        match outcome:
+            case Done(result=result) if result is not None:
+                return Done(self._inline(ref, result), outcome.commit, outcome.artifacts)
+            case Expanded():
+                return Expanded(outcome.items, self._inline(ref, outcome.listing))
+            case Failed() if len(outcome.reason) > REASON_LENGTH_MAX:
+                cut = outcome.reason[:REASON_LENGTH_MAX] + " … (cut)"
+                return Failed(cut, outcome.retryable, outcome.digest, outcome.artifacts, outcome.revise)
+        return outcome
+
+    def _inline(self, ref: Ref, value: Json) -> Json:
+        if isinstance(value, (int, float, bool)) or value is None or len(json.dumps(value)) <= INLINE_BYTES_MAX:
+            return value
+        return {ARTIFACT: self._put_json(self._store.get_task(ref.task_id).workspace_id, value)}
+
+
+def earliest_fitting(w: Writing, step: Step, question: JsonMap) -> Signal | None:
+    """The earliest signal of the inbox above `seen` that fits what the step is about to wait for."""
+    name = question.get("name")
+    if name is None:
+        return None
+    after = step.seen
+    while True:
+        page = w.tx.signals(name, after, SIGNALS_LOOKED_AT)
+        for signal in page:
+            if decide.fits(question, signal):
+                return signal
+        if len(page) < SIGNALS_LOOKED_AT:
+            return None
+        after = page[-1].number
+
+
+def _moves_code(outcome: Outcome) -> bool:
+    return isinstance(outcome, Done) and outcome.commit is not None
+
+
+def _as_map(row: JournalRow) -> JsonMap:
+    return {
+        "n": row.n,
+        "kind": row.kind,
+        "name": row.name,
+        "fingerprint": row.fingerprint,
+        "body": row.body,
+        "done": row.done_at > 0,
+    }

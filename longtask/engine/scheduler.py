@@ -1,0 +1,130 @@
+"""What must happen though nobody asks.
+
+Leases end, deadlines pass, ends are told, commits are merged, cancelled tasks are swept.  Any number of schedulers
+may run; each round is guarded, bounded and idempotent, and recovery is nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from longtask.core import decide
+from longtask.core.errors import NotFound, Refused
+from longtask.core.model import TaskState
+from longtask.core.policy import BATCH_MAX, LEASE_MS, TICK_HOLE_MS
+from longtask.store.contract import Ref, Store
+
+from .merging import Merger, follow_all, merge_step
+from .scope import Expressions, Scopes
+from .settling import settle_apart, settle_quietly
+from .writing import write
+
+ROUND_MAX = 100  # refs looked at in one tick, of each kind
+RECONCILE_EVERY_MS = 60_000
+
+
+class Scheduler:
+    def __init__(
+        self,
+        store: Store,
+        scopes: Scopes,
+        expressions: Expressions,
+        merger: Merger | None,
+        *,
+        lease_ms: int = LEASE_MS,
+    ) -> None:
+        self._store = store
+        self._scopes = scopes
+        self._expressions = expressions
+        self._merger = merger
+        self._lease_ms = lease_ms
+        self._ticked_at: int | None = None
+        self._steady_since = 0
+        self._reconciled_at: int | None = None
+
+    def tick(self) -> int:
+        """One bounded round; how much it moved."""
+        now = self._store.now()
+        if self._ticked_at is None or now - self._ticked_at > TICK_HOLE_MS:
+            # the machine may have slept, and every worker's beat with it: give each a whole lease to come back
+            self._steady_since = now
+        self._ticked_at = now
+        moved = 0
+        with self._store.group():
+            if now - self._steady_since >= self._lease_ms:
+                moved += self._expire()
+            moved += self._each(self._store.overdue(ROUND_MAX), self._wake_overdue)
+            moved += self._sweep()
+        moved += self._settle()
+        return moved + self._merge(now)
+
+    # --- leases and deadlines -------------------------------------------------------------------------------------
+
+    def _expire(self) -> int:
+        moved = 0
+        for lease in self._store.expired(ROUND_MAX):
+            with write(self._store, lease.task_id, lease.step) as w:
+                now_lease = w.tx.lease(lease.step)
+                if now_lease is None:
+                    continue
+                step = w.step(lease.step)
+                spec = w.spec(step)
+                fix = None if spec.fix is None else w.tx.spec(spec.fix)
+                w.add(decide.expire(w.task, step, spec, now_lease, w.now, fix))
+                if w.moved:
+                    settle_quietly(w, lease.step)
+                moved += w.moved
+        return moved
+
+    def _wake_overdue(self, ref: Ref) -> int:
+        with write(self._store, ref.task_id, ref.step) as w:
+            w.add(decide.overdue(w.task, w.step(ref.step), w.now))
+            return w.moved
+
+    # --- telling, merging, sweeping -------------------------------------------------------------------------------
+
+    def _settle(self) -> int:
+        refs = self._store.unsettled(ROUND_MAX)
+        if not refs:
+            return 0
+        conditional: list[Ref] = []
+        with self._store.group():
+            moved = self._each(refs, lambda ref: self._tell(ref, conditional))
+        # an `if` is evaluated outside the lock, hence outside the group
+        return moved + self._each(
+            conditional, lambda ref: settle_apart(self._store, self._scopes, self._expressions, ref)
+        )
+
+    def _tell(self, ref: Ref, conditional: list[Ref]) -> int:
+        with write(self._store, ref.task_id, ref.step) as w:
+            if not settle_quietly(w, ref.step):
+                conditional.append(ref)
+            return w.moved
+
+    def _merge(self, now: int) -> int:
+        if self._merger is None:
+            return 0
+        merger = self._merger
+        moved = self._each(self._store.mergeable(ROUND_MAX), lambda ref: merge_step(self._store, merger, ref))
+        if self._reconciled_at is None or now - self._reconciled_at >= RECONCILE_EVERY_MS:
+            self._reconciled_at = now
+            follow_all(merger, self._store.tasks(open_only=True, workspace_id=None, before=0, limit=ROUND_MAX))
+        return moved
+
+    def _sweep(self) -> int:
+        moved = 0
+        for task_id in self._store.closing(ROUND_MAX):
+            with write(self._store, task_id) as w:
+                if w.task.state is TaskState.CLOSING:
+                    w.move(decide.sweep(w.task, w.see(w.tx.sweepable(BATCH_MAX))))
+                moved += w.moved
+        return moved
+
+    def _each(self, refs: list[Ref], act: Callable[[Ref], int]) -> int:
+        moved = 0
+        for ref in refs:
+            try:
+                moved += act(ref)
+            except (Refused, NotFound):
+                continue  # a peek may be stale, and another scheduler faster
+        return moved

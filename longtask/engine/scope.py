@@ -1,0 +1,89 @@
+"""What expressions may name, read from the store outside any lock.  Outputs of completed steps are frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from longtask.core.model import Json, JsonMap, Role, Step, StepSpec, Task
+from longtask.core.settle import Condition
+from longtask.store.contract import Ref, Store
+
+ARTIFACT = "$artifact"  # {"$artifact": digest} stands for a value that was too large for a row
+
+
+class Expressions(Protocol):
+    """The language of conditions and templates, handed in by `boot`.  Errors are exceptions with a clear text."""
+
+    def condition(self, text: str, scope: JsonMap) -> bool: ...
+    def render(self, template: Json, scope: JsonMap) -> Json:
+        """Walks maps and lists; a text that is one expression keeps the value's type."""
+
+
+ReadArtifact = Callable[[str, str], bytes]  # (workspace id, digest)
+
+
+class Scopes:
+    """Builds scopes; resolves values that stand as artifacts."""
+
+    def __init__(self, store: Store, read_json: Callable[[str, str], Json]) -> None:
+        self._store = store
+        self._read_json = read_json
+
+    def of(self, task: Task, step: Step, spec: StepSpec) -> dict[str, Any]:
+        """steps.ID.outputs / .state of the steps that the spec names, task.*, and item and index of an item."""
+        rows = self._store.results(task.id, spec.reads) if spec.reads else {}
+        scope: dict[str, Any] = {
+            "task": {
+                "id": task.id,
+                "name": task.name,
+                "goal": task.options.goal,
+                "head": (step.base or task.head) or "",
+                "base": task.base or "",
+            },
+            "steps": {
+                key: {"outputs": self.value(task, row.result), "state": str(row.state)} for key, row in rows.items()
+            },
+        }
+        owner = self._item_owner(task, step)
+        if owner is not None and owner.item is not None and owner.owner is not None:
+            listing = self.listing(task, self._store.get_step(Ref(task.id, owner.owner)))
+            scope |= {"item": listing[owner.item], "index": owner.item}
+        return scope
+
+    def _item_owner(self, task: Task, step: Step) -> Step | None:
+        """The item that the step is, or that the fix belongs to (a fix of an item sees the item's value)."""
+        while step.role is not Role.ITEM:
+            if step.owner is None:
+                return None
+            step = self._store.get_step(Ref(task.id, step.owner))
+        return step
+
+    def listing(self, task: Task, owner: Step) -> list[Json]:
+        value = self.value(task, owner.listing)
+        return value if isinstance(value, list) else []
+
+    def value(self, task: Task, stored: Json) -> Json:
+        return self.fetch(task.workspace_id, stored)
+
+    def fetch(self, workspace_id: str, stored: Json) -> Json:
+        if isinstance(stored, dict) and ARTIFACT in stored:
+            return self._read_json(workspace_id, stored[ARTIFACT])
+        return stored
+
+    def condition(self, expressions: Expressions, task: Task, step: Step, spec: StepSpec) -> Condition:
+        """Evaluates the step's `if`; an error in it is a value too, and fails the step."""
+        rows = self._store.results(task.id, spec.reads) if spec.reads else {}
+        read = tuple((key, row.attempt, str(row.state)) for key, row in sorted(rows.items()))
+        try:
+            return Condition(expressions.condition(spec.condition or "true", self.of(task, step, spec)), None, read)
+        except Exception as error:  # noqa: BLE001  whatever the language finds wrong is the step's failure
+            return Condition(False, f"its `if` cannot be evaluated: {error}", read)
+
+
+def still(condition: Condition, rows: dict[str, Step]) -> bool:
+    """What the condition was evaluated over is unchanged."""
+    return all(
+        key in rows and rows[key].attempt == attempt and str(rows[key].state) == state
+        for key, attempt, state in condition.read
+    )

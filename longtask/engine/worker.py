@@ -1,0 +1,184 @@
+"""Claims, runs, beats, reports.
+
+`tick` does one bounded round and never blocks; `beat` is called by a thread of its own.
+
+Order within a tick: what attempts have ended is collected; in one group their outcomes are recorded and new steps are
+claimed; only when the group is durable are the new attempts started.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from longtask.core.errors import LeaseLost, NotFound, Refused
+from longtask.core.model import POOL_SYSTEM, Kind, Outcome, StepSpec, Stopped
+from longtask.steps.contract import Executor
+from longtask.store.contract import Store
+
+from .attempt import Attempt, AttemptDesk, Places, PutArtifact, Spawn, run_here
+from .dispatch import Claimed, Dispatch
+
+log = logging.getLogger("longtask.worker")
+
+SYSTEM_MAX = 64  # system steps in hand at once: they hold no slot
+ALONE_MS = 20  # how long a worker that saw no other task with work takes it that there is none
+
+
+class Worker:
+    def __init__(
+        self,
+        store: Store,
+        dispatch: Dispatch,
+        executors: Mapping[Kind, Executor],
+        *,
+        id: str,
+        slots: int,
+        pools: Sequence[str] = ("default",),
+        places: Places | None = None,
+        put_artifact: PutArtifact,
+        read_artifact: Callable[[str, str], bytes],
+        runtime: Callable[[StepSpec], str | None] = lambda spec: None,
+        spawn: Spawn = run_here,
+    ) -> None:
+        self.id = id
+        self.slots = slots
+        self.pools = tuple(pools)
+        self.draining = False
+        self._store = store
+        self._dispatch = dispatch
+        self._executors = executors
+        self._places = places
+        self._put, self._read = put_artifact, read_artifact
+        self._runtime = runtime
+        self._spawn = spawn
+        self._attempts: list[Attempt] = []
+        self._lock = threading.Lock()  # guards the list against the beat thread
+        self._alone_until = 0
+
+    @property
+    def running(self) -> list[Attempt]:
+        with self._lock:
+            return list(self._attempts)
+
+    # --- one round ------------------------------------------------------------------------------------------------
+
+    def tick(self) -> int:
+        now = self._store.now()
+        moved = self._drop_lost(now)
+        ended = [a for a in self.running if not a.lost and a.poll(now) is not None and not a.lost]
+        if not ended and not self._something_to_claim(now):
+            return moved
+        claims: list[Claimed] = []
+        over: list[Attempt] = []
+        with self._store.group():
+            for attempt in ended:
+                claimed = self._report(attempt, now)
+                over.append(attempt)
+                if claimed is not None:
+                    claims.append(claimed)
+            claims += self._claim(now, len(over), claims)
+        with self._lock:
+            self._attempts = [a for a in self._attempts if a not in over]
+        for claimed in claims:
+            self._start(claimed)
+        return moved + len(over) + len(claims)
+
+    def _drop_lost(self, now: int) -> int:
+        """Attempts whose lease is gone: killed, and forgotten once their tree is dead.  They report nothing."""
+        lost = [a for a in self.running if a.lost and a.poll(now) is not None]
+        for attempt in lost:
+            log.warning("lease.lost task=%s step=%s attempt=%d", attempt.ref.task_id, attempt.ref.step, attempt.number)
+        if lost:
+            with self._lock:
+                self._attempts = [a for a in self._attempts if a not in lost]
+        return len(lost)
+
+    def _something_to_claim(self, now: int) -> bool:
+        if self.draining:
+            return False
+        if self._room(0, []) and any(self._store.claimable(pool, 1) for pool in self.pools):
+            return True
+        return self._room_system(0, []) > 0 and bool(self._store.claimable(POOL_SYSTEM, 1))
+
+    def _room(self, over: int, claims: list[Claimed]) -> int:
+        held = sum(not a.system for a in self.running) + sum(c.step.pool != POOL_SYSTEM for c in claims)
+        return max(self.slots - held + over, 0)
+
+    def _room_system(self, over: int, claims: list[Claimed]) -> int:
+        held = sum(a.system for a in self.running) + sum(c.step.pool == POOL_SYSTEM for c in claims)
+        return max(SYSTEM_MAX - held + over, 0)
+
+    def _report(self, attempt: Attempt, now: int) -> Claimed | None:
+        pool = None
+        if not self.draining and attempt.claimed.step.pool in self.pools:
+            pool = attempt.claimed.step.pool
+        outcome = attempt.outcome
+        assert outcome is not None
+        try:
+            return self._send(attempt, outcome, pool, now)
+        except LeaseLost as lost:
+            log.warning("report.refused task=%s step=%s: %s", attempt.ref.task_id, attempt.ref.step, lost)
+        except Refused:  # it is being cancelled: what has come of it counts no more, and its tree is dead
+            try:
+                return self._send(attempt, Stopped(), pool, now)
+            except Refused as refused:
+                log.warning("report.refused task=%s step=%s: %s", attempt.ref.task_id, attempt.ref.step, refused)
+        except NotFound:
+            log.warning("report.refused task=%s step=%s: not there", attempt.ref.task_id, attempt.ref.step)
+        return None
+
+    def _send(self, attempt: Attempt, outcome: Outcome, pool: str | None, now: int) -> Claimed | None:
+        return self._dispatch.report(
+            attempt.ref,
+            attempt.number,
+            outcome,
+            worker=self.id,
+            pool=pool,
+            runtime=self._runtime,
+            alone=now < self._alone_until,
+        )
+
+    def _claim(self, now: int, over: int, claims: list[Claimed]) -> list[Claimed]:
+        """Fills free slots.  A worker that has just been handed its next step looks for others only now and then."""
+        if self.draining or (claims and now < self._alone_until):
+            return []
+        found: list[Claimed] = []
+        for pool in self.pools:
+            found += self._dispatch.claim(self.id, pool, self._room(over, claims + found), self._runtime)
+        found += self._dispatch.claim(self.id, POOL_SYSTEM, self._room_system(over, claims + found), self._runtime)
+        if not found:
+            self._alone_until = now + ALONE_MS
+        return found
+
+    def _start(self, claimed: Claimed) -> None:
+        desk = AttemptDesk(self._dispatch, claimed, self._store.now, self._put, self._read)
+        executor = self._executors[claimed.spec.kind]
+        attempt = Attempt(claimed, self._dispatch, executor, self._places, desk, self._spawn)
+        with self._lock:
+            self._attempts.append(attempt)
+
+    # --- beside the rounds ----------------------------------------------------------------------------------------
+
+    def beat(self) -> None:
+        """Prolongs every lease; notes which are lost and which are asked to stop."""
+        for attempt in self.running:
+            if attempt.lost or attempt.outcome is not None:
+                continue
+            answer = self._dispatch.beat(attempt.ref, attempt.number)
+            if answer is None:
+                attempt.lost = True
+            elif answer.stop is not None and attempt.stop_reason in (None, "drain", "pause"):
+                attempt.stop_reason = answer.stop
+
+    def drain(self, reason: str = "drain") -> None:
+        """No more claims; running attempts are asked to give back.  Done when `running` is empty."""
+        self.draining = True
+        for attempt in self.running:
+            if attempt.stop_reason is None:
+                attempt.stop_reason = reason
+
+    def kill(self) -> None:
+        for attempt in self.running:
+            attempt.kill()

@@ -1,0 +1,349 @@
+"""From a plan to a checked graph.  Every problem is told, not the first only; what warns does not refuse.
+
+    plan = load(text, "longtask.yaml")      # raises BadPlan: file:line:column for each problem
+    graph = compile_plan(plan, attended=True)
+
+`load` checks all that `compile_plan` does, so that a plan which was loaded compiles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from pydantic import ValidationError
+
+from longtask.core import graph as core
+from longtask.core.errors import BadPlan, Problem
+from longtask.core.graph import SYSTEM_KINDS, Graph, Planned
+from longtask.core.model import POOL_SYSTEM, Json, Kind, RunWhen, TaskOptions, WhenFailed
+from longtask.core.policy import KEY_LENGTH_MAX, NAME_LENGTH_MAX
+
+from . import expressions
+from .check import Place
+from .duration import duration_ms
+from .flow import BESIDE_SHOWN, beside, reading_problems
+from .model import LANGUAGE, Plan, Stage
+from .problems import Findings, Loc, Places, Refused, in_order, path_text
+from .shape import fitting, misfits, nulls
+from .specs import Specs
+from .step import Step
+from .suspicious import key_in, key_under, shown
+from .yaml import parse, place_all, read_file
+
+_ID = re.compile(r"[a-z][a-z0-9_]*")
+_RUN_WHEN = {word.value: word for word in RunWhen}
+_WHEN_FAILED = {word.value: word for word in WhenFailed}
+_APART = frozenset(("id", "needs", "weight", "run_when", "when_failed"))  # of the row, not of the spec
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.|$))*")
+TEXT_UNDER = ("env", "run")  # `env: {PORT: 8080}` and `run: true` are text, as written
+BEGIN = f"begin with `longtask: {LANGUAGE}`"
+ONE_STAGE = "steps"  # name of the stage of a plan that has none
+
+
+def load_file(path: str | os.PathLike[str]) -> Plan:
+    """Read and check a plan file.  Raises BadPlan."""
+    return load(read_file(path), os.fspath(path))
+
+
+def load(text: str | bytes, file: str = "plan") -> Plan:
+    """Read and check a plan: YAML, or JSON.  `file` names it in messages.  Raises BadPlan with every problem."""
+    raw, places, findings = parse(text, file, text_under=TEXT_UNDER, empty=f"the plan is empty; {BEGIN}")
+    try:
+        return _plan_of(raw, findings)
+    except BadPlan:
+        if not places.values:  # JSON was read without places; a plan with problems is worth a slower look
+            place_all(text if isinstance(text, str) else text.decode("utf-8"), places)
+            if places.values:
+                fresh = Findings(places)
+                _plan_of(raw, fresh)
+        raise
+
+
+def from_values(raw: Json, file: str = "") -> Plan:
+    """A plan from plain values, such as a request's body.  Raises BadPlan."""
+    return _plan_of(raw, Findings(Places(file)))
+
+
+def compile_plan(plan: Plan, *, attended: bool = False) -> Graph:
+    """The graph of a plan.  `attended`: somebody watches, so a failing step asks.  Raises BadPlan."""
+    findings = Findings(plan._places)
+    graph = _Compiler(plan, findings, attended).graph()
+    findings.raise_if_any()
+    return graph
+
+
+def warnings(plan: Plan) -> list[Problem]:
+    """What may surprise, though it is allowed, in the order of the text.  Raises BadPlan for a plan with problems."""
+    findings = Findings(plan._places)
+    compiler = _Compiler(plan, Findings(plan._places), attended=False)
+    graph = compiler.graph()
+    compiler.findings.raise_if_any()
+    for step, others in beside(graph.planned, graph.specs, max(len(graph.options.stages), 1)):
+        named = ", ".join(repr(key) for key in others[:BESIDE_SHOWN])
+        more = f" and {len(others) - BESIDE_SHOWN} more" if len(others) > BESIDE_SHOWN else ""
+        findings.add(
+            f"step {step.key!r}: {named}{more} may change the code while it is asked; the answer counts for what "
+            "was shown. Use `needs` or stages to order them, or `bind: head` to ask anew",
+            compiler.locs[step.path],
+        )
+    for step in graph.planned:
+        if step.run_when is RunWhen.ALWAYS:
+            message = f"step {step.key!r} has `run_when: always`, but it does not run in a task that is cancelled"
+            findings.add(message, (*compiler.locs[step.path], "run_when"))
+    return in_order(findings.found.values())
+
+
+def _plan_of(raw: Json, findings: Findings) -> Plan:
+    if isinstance(raw, Refused):
+        findings.raise_if_any()
+    if not isinstance(raw, dict):
+        findings.add(f"a plan is a mapping that begins with `longtask: {LANGUAGE}`, found {shown(raw)}")
+        findings.raise_if_any()
+    _language(raw, findings)
+    raw = {key: value for key, value in raw.items() if key != "$schema"}  # editors put it into JSON files
+    nulls(raw, findings)
+    touched: set[Loc] = set()
+    plan: Plan | None
+    try:
+        plan = Plan.model_validate(raw)
+    except ValidationError as error:
+        misfits(error, Plan, raw, findings)
+        plan, touched = fitting(raw, error, Plan)
+        if plan is None:
+            findings.raise_if_any()
+            raise
+    plan._places = findings.places
+    more = Findings(findings.places)
+    _Compiler(plan, more, attended=False, whole=not touched).graph()
+    for (loc, message), problem in more.found.items():
+        if not any(loc[: len(part)] == part for part in touched):
+            findings.found.setdefault((loc, message), problem)
+    findings.raise_if_any()
+    return plan
+
+
+def _language(raw: dict[str, Any], findings: Findings) -> None:
+    version = raw.get("longtask")
+    if "longtask" not in raw:
+        findings.add(f"the version of the language is missing; {BEGIN}")
+    elif isinstance(version, int) and not isinstance(version, bool) and version > LANGUAGE:
+        findings.add(
+            f"longtask: {version} is newer than this version reads ({LANGUAGE}); update longtask", ("longtask",)
+        )
+        findings.found = {key: p for key, p in findings.found.items() if key[0] == ("longtask",)}
+        findings.raise_if_any()  # what else a newer language says is not for us to judge
+    elif version != LANGUAGE or isinstance(version, bool):
+        findings.add(f"longtask must be {LANGUAGE}, the version of the language; found {shown(version)}", ("longtask",))
+        raw["longtask"] = LANGUAGE
+
+
+class _Compiler:
+    """One pass over a plan.  `whole`: no part was taken away, so that what a step waits for is as written."""
+
+    def __init__(self, plan: Plan, findings: Findings, attended: bool, whole: bool = True) -> None:
+        self.plan = plan
+        self.findings = findings
+        self.attended = attended
+        self.whole = whole
+        self.specs = Specs(plan, findings)
+        self.planned: list[Planned] = []
+        self.locs: dict[str, Loc] = {}
+        self.alike: dict[str, tuple[Kind, int, str]] = {}
+
+    def graph(self) -> Graph:
+        plan = self.plan
+        dumped = plan.dump()
+        self._head()
+        self._literals({key: value for key, value in dumped.items() if key not in ("stages", "steps")}, ())
+        stages = self._stages(dumped)
+        for number, (steps, values, loc) in enumerate(stages, 1):
+            prefix = path_text(loc)
+            for n, step in enumerate(steps):
+                self._step(step, values[n], (*loc, n), f"{prefix}[{n}]", number)
+        if not self.planned:
+            self.findings.add("the plan has no steps; give it `stages`, or `steps` for a single stage")
+        for problem in core.check(self.planned, max(len(stages), 1)):
+            self._graph_problem(problem)
+        if self.whole and not self.findings.found:
+            for read, message in reading_problems(self.planned, self.specs.specs, self.specs.reads, len(stages)):
+                self.findings.add(f"{read.where}: {message}", read.loc)
+        names = tuple(stage.name for stage in plan.stages) or (ONE_STAGE,)
+        text = json.dumps(dumped, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return Graph(
+            name=plan.name,
+            options=self._options(names, digest),
+            specs=tuple(self.specs.specs),
+            planned=tuple(self.planned),
+            parallel=plan.limits.parallel,
+            priority=plan.priority,
+        )
+
+    def _stages(self, dumped: dict[str, Any]) -> list[tuple[list[Step], list[Any], Loc]]:
+        """For each stage its steps, the same as plain values, and where they stand."""
+        plan = self.plan
+        if plan.stages and plan.steps:
+            self.findings.add(
+                "the plan has both `stages` and `steps`; move the steps into a stage", ("steps",), key=True
+            )
+        seen: dict[str, int] = {}
+        for n, stage in enumerate(plan.stages):
+            self._stage_name(stage, ("stages", n, "name"), seen.get(stage.name))
+            self._literals(stage.name, ("stages", n, "name"))
+            seen.setdefault(stage.name, n + 1)
+        if not plan.stages:
+            return [(plan.steps, dumped.get("steps", []), ("steps",))]
+        return [
+            (stage.steps, dumped["stages"][n].get("steps", []), ("stages", n, "steps"))
+            for n, stage in enumerate(plan.stages)
+        ]
+
+    def _stage_name(self, stage: Stage, loc: Loc, twice: int | None) -> None:
+        if twice:
+            self.findings.add(f"stage {shown(stage.name)} is there twice; stage {twice} has the same name", loc)
+        if len(stage.name) > NAME_LENGTH_MAX or "\n" in stage.name:
+            self.findings.add(
+                f"stage {shown(stage.name)}: a name is one line of {NAME_LENGTH_MAX} characters at most", loc
+            )
+
+    def _head(self) -> None:
+        """What stands above the steps."""
+        plan, specs = self.plan, self.specs
+        if not _NAME.fullmatch(plan.name) or len(plan.name) > NAME_LENGTH_MAX:
+            better = re.sub(r"[^a-z0-9_]+", "-", plan.name.lower()).strip("-_")[:NAME_LENGTH_MAX] or "my-task"
+            self.findings.add(
+                f"name {shown(plan.name)}: letters, digits, dots, dashes and underscores, at most {NAME_LENGTH_MAX}; "
+                f"write {shown(better)}",
+                ("name",),
+            )
+        specs.variables(plan.env, "", ("env",))
+        specs.variables(plan.secrets, "", ("secrets",))
+        specs.variables(plan.defaults.env, "defaults", ("defaults", "env"))
+        for name in sorted(set(plan.secrets) & {*plan.env, *plan.defaults.env}):
+            self.findings.add(f"secrets and env both set {name!r}; one name, one value", ("secrets",))
+        if plan.defaults.agent is not None:
+            specs.agent_settings(plan.defaults.agent, Place("", "defaults", ("defaults", "agent")))
+        for name, text in plan.defaults.env.items():
+            self._task_only(text, ("defaults", "env", name))
+        durations: dict[Loc, str | None] = {
+            ("limits", "active"): plan.limits.active,
+            ("defaults", "timeout"): plan.defaults.timeout,
+            ("defaults", "silence"): plan.defaults.silence,
+        }
+        for loc, duration in durations.items():
+            if duration is not None and duration_ms(duration) == 0:
+                self.findings.add(f"{path_text(loc)} must be longer than nothing; leave it out for no limit", loc)
+
+    def _task_only(self, text: str, loc: Loc) -> None:
+        """The environment of all steps may name the task and nothing else: no step is before every step."""
+        specs = self.specs
+        specs.templates.add(loc)
+        try:
+            for expression in expressions.expressions(text):
+                if strange := sorted(expressions.checked(expression).roots - {"task"}):
+                    raise BadPlan(f"{strange[0]!r} is not known here; only `task.` is")
+        except BadPlan as error:
+            self.findings.add(f"{path_text(loc)}: {error}", loc)
+
+    def _step(self, step: Step, values: dict[str, Any], loc: Loc, path: str, stage: int) -> None:
+        if not _ID.fullmatch(step.id) or len(step.id) > KEY_LENGTH_MAX:
+            self.findings.add(_id_problem(step.id), (*loc, "id"))
+        kind, spec, pool = self._spec(step, values, loc)
+        self.locs[path] = loc
+        given = step.when_failed or self.plan.defaults.when_failed or ("ask" if self.attended else "stop")
+        self.planned.append(
+            Planned(
+                key=step.id,
+                kind=kind,
+                stage=stage,
+                spec=spec,
+                needs=None if step.needs is None else tuple(step.needs),
+                weight=step.weight,
+                run_when=_RUN_WHEN[step.run_when],
+                when_failed=_WHEN_FAILED[given],
+                conditional=step.if_ is not None,
+                pool=POOL_SYSTEM if kind in SYSTEM_KINDS else pool,
+                path=path,
+            )
+        )
+
+    def _spec(self, step: Step, values: dict[str, Any], loc: Loc) -> tuple[Kind, int, str]:
+        """Kind, spec and pool.  A step that says the same as one before, without a problem, is not looked at again."""
+        key = repr([item for item in values.items() if item[0] not in _APART])
+        if (known := self.alike.get(key)) is not None:
+            return known
+        specs, before = self.specs, self._noted()
+        made = specs.step(step, Place(step.id, f"step {shown(step.id)}", loc))
+        self._literals(values, loc)
+        if self._noted() == before and step.artifact is None:  # an artifact is named after its step
+            self.alike[key] = made
+        return made
+
+    def _noted(self) -> tuple[int, int, int]:
+        """What was noted with a step's own place: problems, expressions, templates."""
+        return len(self.findings.found), len(self.specs.reads), len(self.specs.templates)
+
+    def _graph_problem(self, problem: Problem) -> None:
+        loc = self.locs.get(problem.path, ())
+        word = "id" if "is there twice" in problem.message else "needs" if " needs " in problem.message else ""
+        self.findings.add(problem.message, (*loc, word) if word and loc else loc)
+
+    def _literals(self, value: Json, at: Loc) -> None:
+        """Keys that must not be in a plan, and expressions where none is evaluated."""
+        for loc, text in _texts(value, at):
+            kind = key_in(text)
+            if kind is None and len(loc) > 1 and loc[-2] == "env" and key_under(str(loc[-1]), text):
+                kind = "a key"
+            if kind is not None:
+                self.findings.add(
+                    f"{path_text(loc)} holds what looks like {kind}; a plan is stored and shown: put its name under "
+                    "`secrets:` and the value into the worker's environment",
+                    loc,
+                )
+            if "${{" in text and loc not in self.specs.templates and expressions.has_expression(text):
+                self.findings.add(f"{path_text(loc)}: no expression is evaluated here; write the value", loc)
+
+    def _options(self, stages: tuple[str, ...], digest: str) -> TaskOptions:
+        plan = self.plan
+        limits = plan.limits
+        money = limits.cost_usd
+        return TaskOptions(
+            goal=plan.goal,
+            fail_fast=plan.fail_fast,
+            attended=self.attended,
+            workspace=None
+            if plan.workspace is None
+            else plan.workspace.model_dump(exclude_none=True, exclude_defaults=True) | {"repo": plan.workspace.repo},
+            stages=stages,
+            budget_micros=None if money is None else int(Decimal(str(money)) * 1_000_000),
+            budget_tokens=limits.tokens,
+            active_max_ms=None if limits.active is None else duration_ms(limits.active),
+            environment=dict(plan.env),
+            secrets=tuple(plan.secrets),
+            plan_digest=digest,
+        )
+
+
+def _texts(value: Json, loc: Loc) -> Iterator[tuple[Loc, str]]:
+    if isinstance(value, str):
+        yield loc, value
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield from _texts(one, (*loc, key))
+    elif isinstance(value, list):
+        for n, one in enumerate(value):
+            yield from _texts(one, (*loc, n))
+
+
+def _id_problem(id: str) -> str:
+    if len(id) > KEY_LENGTH_MAX:
+        return f"step id {shown(id)} has {len(id)} characters, the limit is {KEY_LENGTH_MAX}"
+    better = re.sub(r"[^a-z0-9_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", id).lower()).strip("_")
+    better = better if better[:1].isalpha() else f"step_{better}".rstrip("_")
+    return f"step id {shown(id)}: ids are [a-z][a-z0-9_]*; write {shown(better[:KEY_LENGTH_MAX])}"

@@ -1,0 +1,401 @@
+"""From a step's words to a `StepSpec`: what its attempts do and how often, defaults filled in, equal ones shared.
+
+What must hold between the words of one step is checked here: exactly one kind, words that fit the kind, templates
+where templates are evaluated.  All problems go to the findings; a spec with problems is made all the same, so that the
+rest is checked too.
+
+`body` by kind (a key is absent when the plan does not say it; `${{ … }}` is rendered for each attempt):
+
+    run       command (text: a shell's; list: no shell), progress, silence_ms, env, secrets
+    function  function ("package.module:name"), args, inline, progress, silence_ms, env, secrets
+    agent     prompt, runtime, model, recording, tools, silence_ms, env, secrets
+    approval  ask, show (`diff`, `artifacts.NAME`, or a glob of files), bind, who, expires_ms
+    wait      signal, match, timeout_ms   or   timer_ms
+    artifact  kind (patch, report, files), name; of a report: title; of files: paths
+    for_each  nothing: the list is the spec's `items`, the work is the spec with number `item`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from longtask.core.graph import did_you_mean
+from longtask.core.model import POOL_DEFAULT, POOL_SYSTEM, Json, Kind, StepSpec
+from longtask.core.policy import DEPTH_MAX, FAILURES_MAX, LOSSES_MAX, ROUNDS_MAX, WINDOW_MAX
+
+from . import expressions
+from .check import VARIABLE, Checks, Place
+from .duration import duration_ms
+from .model import Defaults, Plan
+from .problems import Findings
+from .step import Agent, AgentDefaults, Approval, Artifact, Fix, Step, Wait, Work, kinds_of
+from .suspicious import shown
+
+RUNTIMES = ("recorded",)
+RUNTIMES_LATER = ("builtin", "claude-code", "codex", "acp", "openai-agents", "langgraph")
+TOOLS = ("read", "write", "edit", "shell", "search")
+PARALLEL_MAX = 16
+TIMEOUT_FREE = {"approval": "write `expires` inside the approval", "wait": "write `timeout` inside the wait"}
+WORK = ("run", "function", "agent")
+FITS = {  # a word that is not here fits every kind
+    "args": ("function",),
+    "inline": ("function",),
+    "progress": ("run", "function"),
+    "env": WORK,
+    "secrets": WORK,
+    "silence": WORK,
+    "commit": WORK,
+    "on_failure": WORK,
+    "outputs": WORK,
+    "pool": WORK,
+    "timeout": (*WORK, "artifact"),
+    "retry": (*WORK, "artifact"),
+}
+_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,79}")
+_SHOWN = re.compile(r"diff|artifacts\.[A-Za-z0-9][A-Za-z0-9._-]*|files:\S.*")
+CONFLICT_PROMPT = """\
+Two changes of this repository were made side by side and cannot be joined by git alone. The working tree holds both:
+the files named below have conflict markers. Resolve every conflict so that the purpose of both changes is kept; do not
+drop one side, and change nothing that the conflict does not need. Then run the checks that the repository offers for
+the files you touched. Leave no conflict marker behind."""
+
+
+class Specs(Checks):
+    """The specs of one plan, numbered; and what their expressions read."""
+
+    def __init__(self, plan: Plan, findings: Findings) -> None:
+        super().__init__(findings)
+        self.plan = plan
+        self.defaults: Defaults = plan.defaults
+        self.specs: list[StepSpec] = []
+        self._numbers: dict[Any, int] = {}
+        self._conflicts: dict[str, int] = {}
+
+    def number(self, spec: StepSpec) -> int:
+        """The number of a spec; equal specs share one."""
+        key = repr([getattr(spec, name) for name in StepSpec.__slots__])
+        found = self._numbers.setdefault(key, len(self.specs))
+        if found == len(self.specs):
+            self.specs.append(spec)
+        return found
+
+    # --- steps ---
+
+    def step(self, step: Step, place: Place) -> tuple[Kind, int, str]:
+        """Kind, spec number and pool of a planned step."""
+        pool = step.pool or self.defaults.pool or POOL_DEFAULT
+        if pool == POOL_SYSTEM or not _WORD.fullmatch(pool):
+            why = "is for schedulers" if pool == POOL_SYSTEM else "is no name of a pool"
+            self._add(place, "pool", f"{shown(pool)} {why}; write another word, such as 'default'")
+        self._reading = set()
+        condition = self._bare(step.if_, place, "if", "an `if` is decided once, before a for_each is expanded")
+        if step.for_each is None:
+            if step.parallel_max is not None:
+                self._add(
+                    place, "parallel_max", "is for steps with `for_each`; `limits.parallel` bounds the whole task"
+                )
+            kind, spec = self.work(step, place)
+            spec = replace(spec, condition=condition, reads=self._read()) if condition or self._reading else spec
+            return kind, self.number(spec), pool
+        items: Json = step.for_each
+        if isinstance(items, str):
+            items = self._bare(items, place, "for_each", "the list cannot depend on its own items")
+        else:
+            self.template(items, replace(place, item=False), "for_each")
+        reads = self._read()
+        if step.parallel_max is not None and step.parallel_max > WINDOW_MAX:
+            self._add(place, "parallel_max", f"is {step.parallel_max:,}, the limit is {WINDOW_MAX}")
+        self._reading = set()
+        kind, spec = self.work(step, replace(place, item=True))
+        spec = replace(spec, reads=self._read()) if self._reading else spec
+        outer = StepSpec(
+            kind=Kind.FOR_EACH,
+            losses_max=spec.losses_max,
+            condition=condition,
+            reads=reads,
+            items=items,
+            parallel_max=min(step.parallel_max or PARALLEL_MAX, WINDOW_MAX),
+            item=self.number(spec),
+        )
+        return Kind.FOR_EACH, self.number(outer), pool
+
+    def work(self, work: Work, place: Place) -> tuple[Kind, StepSpec]:
+        """What the step or fix itself does, without `if` and `for_each`."""
+        kinds = kinds_of(work)
+        if len(kinds) != 1:
+            self._not_one(work, kinds, place)
+            return Kind.RUN, StepSpec(Kind.RUN, {"command": "false"})
+        kind = kinds[0]
+        for word in work.model_fields_set:
+            fits = FITS.get(word)
+            if fits is not None and kind not in fits and getattr(work, word) not in (None, [], {}, False):
+                hint = TIMEOUT_FREE.get(kind, "leave it out") if word == "timeout" else "leave it out"
+                self._add(place, word, f"does not apply to {kind} steps; {hint}")
+        if kind in WORK:
+            return Kind(kind), self._attempted(work, kind, place)
+        assert isinstance(work, Step)
+        if work.approval is not None:
+            return Kind.APPROVAL, self._approval(work, work.approval, place.below("approval"))
+        if work.wait is not None:
+            return Kind.WAIT, self._wait(work, work.wait, place.below("wait"))
+        assert work.artifact is not None
+        return Kind.ARTIFACT, self._artifact(work, work.artifact, place.below("artifact"))
+
+    def _not_one(self, work: Work, kinds: Sequence[str], place: Place) -> None:
+        if kinds:
+            self._say(place, f"it names {' and '.join(kinds)}; a step does one thing, make it {len(kinds)} steps")
+        else:
+            known = (
+                "run, function, agent, approval, wait or artifact"
+                if isinstance(work, Step)
+                else "run, function or agent"
+            )
+            what = "the step" if isinstance(work, Step) else place.loc[-1]
+            self._say(place, f"{what} does nothing; give it one of {known}")
+
+    def _attempted(self, work: Work, kind: str, place: Place) -> StepSpec:
+        """run, function, agent: what a worker's attempt does."""
+        body = self._environment(work, place)
+        outputs = dict(work.outputs) if isinstance(work, Step) else {}
+        if work.run is not None:
+            body["command"] = self._command(work.run, place)
+        elif work.function is not None:
+            if not _FUNCTION.fullmatch(work.function):
+                self._add(place, "function", f"must be `package.module:name`, found {shown(work.function)}")
+            self.template(work.args, place, "args")
+            body |= {"function": work.function, "args": work.args, "inline": work.inline}
+        else:
+            assert work.agent is not None
+            body |= self._agent(work.agent, place.below("agent"))
+            for name in outputs.keys() & work.agent.outputs.keys():
+                self._say(place.below("outputs"), f"output {name!r} is declared twice, in the step and in its agent")
+            outputs |= work.agent.outputs
+        for name in outputs:
+            if not VARIABLE.fullmatch(name):
+                self._say(
+                    place.below("outputs"), f"output {shown(name)} is no name; write letters, digits and underscores"
+                )
+        silence = work.silence or self.defaults.silence
+        if silence is not None:
+            body["silence_ms"] = self._ms(silence, place, "silence")
+        if work.progress is not None:
+            body["progress"] = work.progress
+        timeout = work.timeout or self.defaults.timeout
+        commits = (kind == "agent" and self.plan.workspace is not None) if work.commit is None else work.commit
+        if commits and self.plan.workspace is None:
+            self._add(
+                place, "commit", "needs code to commit, and the plan has no `workspace`; add `workspace: {repo: .}`"
+            )
+        spec = StepSpec(
+            kind=Kind(kind),
+            body=body,
+            timeout_ms=None if timeout is None else self._ms(timeout, place, "timeout"),
+            repeatable=work.repeatable,
+            commits=commits,
+            conflict=self._conflict(work.agent) if commits else None,
+            outputs=outputs,
+            **self._tries(work),
+        )
+        return self._with_fix(spec, work, place)
+
+    def _with_fix(self, spec: StepSpec, work: Work, place: Place) -> StepSpec:
+        if work.on_failure is None:
+            return spec
+        rounds = self._rounds(work.on_failure.rounds_max, work.on_failure.fix, place.below("on_failure", "fix"))
+        inner = place.below("on_failure", "fix", depth=1)
+        if inner.depth > DEPTH_MAX:
+            self._say(inner, f"fixes of fixes go {DEPTH_MAX} deep at most")
+            return spec
+        return replace(spec, fix=self._owned(work.on_failure.fix, inner), fix_rounds_max=rounds)
+
+    def _owned(self, work: Work, place: Place) -> int:
+        """The number of a fix's spec; what it reads is told apart from what its owner reads."""
+        before, self._reading = self._reading, set()
+        spec = self.work(work, place)[1]
+        number = self.number(replace(spec, reads=self._read()))
+        self._reading = before
+        return number
+
+    def _rounds(self, outer: int | None, fix: Fix, place: Place) -> int:
+        if outer is not None and fix.rounds_max is not None and outer != fix.rounds_max:
+            self._add(place, "rounds_max", f"says {fix.rounds_max}, beside it stands {outer}; write one of them")
+        return outer or fix.rounds_max or ROUNDS_MAX
+
+    def _approval(self, step: Step, approval: Approval, place: Place) -> StepSpec:
+        self.template(approval.ask, place, "ask")
+        for n, what in enumerate(approval.show):
+            if not _SHOWN.fullmatch(what):
+                hint = did_you_mean(what, ("diff",)) or "; write `diff`, `artifacts.NAME` or `files:GLOB`"
+                self._say(place.below("show", n), f"cannot show {shown(what)}{hint}")
+            elif what == "diff" and self.plan.workspace is None:
+                self._say(place.below("show", n), "cannot show a diff: the plan has no `workspace`")
+        body: dict[str, Json] = {
+            "ask": approval.ask,
+            "show": [what.removeprefix("files:") for what in approval.show],
+            "bind": approval.bind,
+        }
+        if approval.who:
+            body["who"] = list(approval.who)
+        if approval.expires is not None:
+            body["expires_ms"] = self._ms(approval.expires, place, "expires")
+        spec = StepSpec(Kind.APPROVAL, body, losses_max=self._losses(step), repeatable=step.repeatable)
+        if approval.on_reject is None:
+            return spec
+        revise = approval.on_reject.revise
+        inner = place.below("on_reject", "revise", depth=1)
+        rounds = self._rounds(approval.on_reject.rounds_max, revise, inner)
+        return replace(spec, revise=self._owned(revise, inner), revise_rounds_max=rounds)
+
+    def _wait(self, step: Step, wait: Wait, place: Place) -> StepSpec:
+        body: dict[str, Json] = {}
+        if (wait.signal is None) == (wait.timer is None):
+            self._say(place, "a wait has either `signal` or `timer`")
+        elif wait.timer is not None:
+            body["timer_ms"] = self._ms(wait.timer, place, "timer")
+            for word in ("match", "timeout"):
+                if getattr(wait, word):
+                    self._add(place, word, "belongs to a `signal`; a timer has only its time")
+        else:
+            if not _WORD.fullmatch(str(wait.signal)):
+                self._add(place, "signal", f"{shown(wait.signal)} is no name; write a word such as 'ci.completed'")
+            self.template(wait.match, place, "match")
+            body |= {"signal": wait.signal, "match": wait.match}
+            if wait.timeout is not None:
+                body["timeout_ms"] = self._ms(wait.timeout, place, "timeout")
+        return StepSpec(Kind.WAIT, body, losses_max=self._losses(step), repeatable=step.repeatable)
+
+    def _artifact(self, step: Step, artifact: Artifact, place: Place) -> StepSpec:
+        given = [word for word in ("patch", "report", "files") if getattr(artifact, word) is not None]
+        if len(given) != 1:
+            self._say(place, f"an artifact is one of patch, report, files; found {' and '.join(given) or 'none'}")
+            return StepSpec(Kind.ARTIFACT)
+        what = getattr(artifact, given[0]).model_dump(exclude_none=True)
+        what.setdefault("name", step.id)
+        for word in ("name", "title"):
+            if word in what:
+                self.template(what[word], place.below(given[0]), word)
+        if not expressions.has_expression(what["name"]) and not _WORD.fullmatch(what["name"]):
+            self._add(
+                place.below(given[0]),
+                "name",
+                f"{shown(what['name'])} is no name; write letters, digits, dots and dashes",
+            )
+        for n, path in enumerate(what.get("paths", ())):
+            if path.startswith("/") or ".." in path.split("/"):
+                self._say(
+                    place.below("files", "paths", n), f"path {shown(path)} leaves the repository; write it from its top"
+                )
+        if given[0] != "report" and self.plan.workspace is None:
+            self._say(place, f"a {given[0]} artifact is made of the code, and the plan has no `workspace`")
+        timeout = step.timeout
+        return StepSpec(
+            Kind.ARTIFACT,
+            {"kind": given[0], **what},
+            timeout_ms=None if timeout is None else self._ms(timeout, place, "timeout"),
+            repeatable=step.repeatable,
+            **self._tries(step),
+        )
+
+    # --- parts ---
+
+    def _command(self, command: str | list[str], place: Place) -> str | list[str]:
+        if any("${{" in word for word in ([command] if isinstance(command, str) else command)):
+            self._add(
+                place,
+                "run",
+                "holds `${{ … }}`; what it yields would be read by the shell. Pass the value by `env` "
+                'and use it as "$NAME"',
+            )
+            self.templates.add((*place.loc, "run"))  # told already
+        return command
+
+    def _environment(self, work: Work, place: Place) -> dict[str, Json]:
+        body: dict[str, Json] = {}
+        self.template(work.env, place, "env")
+        self.variables(work.env, place.where, (*place.loc, "env"))
+        if env := {**self.defaults.env, **work.env}:
+            body["env"] = env
+        if work.secrets:
+            self.variables(work.secrets, place.where, (*place.loc, "secrets"))
+            body["secrets"] = list(work.secrets)
+            for name in set(work.secrets) & env.keys():
+                self._add(place, "secrets", f"and env both set {name!r}; one name, one value")
+        return body
+
+    def _agent(self, agent: Agent, place: Place) -> dict[str, Json]:
+        self.template(agent.prompt, place, "prompt")
+        settings = self.settings(agent)
+        self.agent_settings(agent, place)
+        if agent.recording is not None:
+            self.template(agent.recording, place, "recording")
+        if settings.get("runtime") is None:
+            known = ", ".join(RUNTIMES)
+            self._say(
+                place,
+                f"no agent runtime is named; write `runtime` here or in `defaults.agent` (this version knows {known})",
+            )
+        elif settings["runtime"] == "recorded" and "recording" not in settings:
+            self._say(place, "runtime `recorded` replays a recording; name its file: `recording: PATH`")
+        return {"prompt": agent.prompt, **settings}
+
+    def agent_settings(self, agent: AgentDefaults, place: Place) -> None:
+        """What must hold of an agent's runtime and tools, in a step or in the defaults."""
+        runtime = agent.runtime
+        if runtime in RUNTIMES_LATER:
+            self._add(place, "runtime", f"`{runtime}` comes with a later version; this one knows {', '.join(RUNTIMES)}")
+        elif runtime is not None and runtime not in RUNTIMES:
+            hint = did_you_mean(runtime, (*RUNTIMES, *RUNTIMES_LATER)) or f"; this version knows {', '.join(RUNTIMES)}"
+            self._add(place, "runtime", f"{shown(runtime)} is not known{hint}")
+        for n, tool in enumerate(agent.tools or ()):
+            if tool not in TOOLS:
+                hint = did_you_mean(tool, TOOLS) or f"; there are {', '.join(TOOLS)}"
+                self._say(place.below("tools", n), f"tool {shown(tool)} is not known{hint}")
+
+    def settings(self, agent: AgentDefaults | None) -> dict[str, Json]:
+        """Runtime, model, recording and tools: those of the step, else those of the defaults."""
+        out: dict[str, Json] = {}
+        for source in (self.defaults.agent, agent):
+            if source is not None:
+                out |= source.model_dump(include={"runtime", "model", "recording", "tools"}, exclude_none=True)
+        return out
+
+    def _conflict(self, agent: Agent | None) -> int | None:
+        """The spec that resolves a merge conflict; None without any agent: then a person is asked."""
+        settings = self.settings(agent)
+        if settings.get("runtime") not in RUNTIMES:
+            return None
+        key = repr(settings)
+        if key not in self._conflicts:
+            timeout = self.defaults.timeout
+            number = self._conflicts[key] = len(self.specs)
+            spec = StepSpec(
+                kind=Kind.AGENT,
+                body={
+                    "prompt": CONFLICT_PROMPT,
+                    **settings,
+                    **({"env": self.defaults.env} if self.defaults.env else {}),
+                },
+                timeout_ms=None if timeout is None else duration_ms(timeout),
+                commits=True,
+                conflict=number,  # its own merge may conflict as well
+                **self._tries(None),
+            )
+            self.specs.append(spec)
+        return self._conflicts[key]
+
+    def _tries(self, work: Work | None) -> dict[str, Any]:
+        retry = (work.retry if work is not None else None) or self.defaults.retry
+        tries: dict[str, Any] = {"losses_max": self._losses(work), "failures_max": FAILURES_MAX}
+        if retry is not None:
+            tries |= {"failures_max": retry.max, "retry_delay_ms": duration_ms(retry.delay)}
+        return tries
+
+    def _losses(self, work: Work | None) -> int:
+        for given in (work.losses_max if work is not None else None, self.defaults.losses_max):
+            if given is not None:
+                return given
+        return LOSSES_MAX

@@ -1,0 +1,244 @@
+"""The step: what it does (`run`, `function`, `agent`, `approval`, `wait` or `artifact`) and when and how often.
+
+Shapes only.  What must hold between words (exactly one kind, which word fits which kind) is checked in specs.py,
+where all of it is told at once.  The descriptions go into the JSON Schema: they are what an editor shows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from longtask.core.policy import LOSSES_MAX, ROUNDS_MAX, WEIGHT, WINDOW_MAX
+
+from .fields import (
+    Command,
+    Count,
+    Duration,
+    Env,
+    Id,
+    Items,
+    Names,
+    Needs,
+    Positive,
+    RetryWord,
+    RunWhenWord,
+    Text,
+    TypeWord,
+    WhenFailedWord,
+    Words,
+)
+
+KINDS = ("run", "function", "agent", "approval", "wait", "artifact")
+Outputs = dict[str, TypeWord]
+
+
+class AgentDefaults(Words):
+    """Which agent, and how it is set up."""
+
+    runtime: Text | None = Field(default=None, description="The agent runtime; this version knows `recorded`.")
+    model: Text | None = Field(default=None, description="The model, as its runtime names it.")
+    recording: Text | None = Field(
+        default=None, description="For runtime `recorded`: the recording to replay, a path beside the plan."
+    )
+    tools: Names | None = Field(
+        default=None,
+        description="The tools that it may use, of `read, write, edit, shell, search`; absent: all of them.",
+    )
+
+
+class Agent(AgentDefaults):
+    """A run of a coding agent.  What is not given comes from `defaults.agent`."""
+
+    prompt: Text = Field(description="What to do.  May hold `${{ … }}`.")
+    outputs: Outputs = Field(
+        default_factory=dict,
+        description="What it must hand over, by name and type; later steps read `steps.ID.outputs.NAME`.",
+    )
+
+
+class Work(Words):
+    """What a worker's attempt does, and how often; common to steps and fixes."""
+
+    run: Command | None = Field(default=None, description="A shell command, or a list of words that no shell touches.")
+    function: Text | None = Field(default=None, description="A Python function, `package.module:name`.")
+    args: dict[str, Any] = Field(
+        default_factory=dict, description="For `function`: its arguments by name.  May hold `${{ … }}`."
+    )
+    inline: bool = Field(
+        default=False, description="For `function`: call it inside the worker; for trusted functions of milliseconds."
+    )
+    agent: Agent | None = Field(default=None, description="A run of a coding agent.")
+    env: Env = Field(
+        default_factory=dict,
+        description="Environment variables.  The way to hand values to a command: may hold `${{ … }}`.",
+    )
+    secrets: Names = Field(
+        default_factory=list,
+        description="Names of secrets; the worker puts them into the environment and stores them nowhere.",
+    )
+    retry: RetryWord | None = Field(
+        default=None, description="How often to try again after a failure: a number, or `{max, delay}`."
+    )
+    timeout: Duration | None = Field(
+        default=None, description="Longest running time of one attempt; waiting does not count."
+    )
+    silence: Duration | None = Field(
+        default=None, description="Stop an attempt that has written nothing for so long; a failure like any other."
+    )
+    losses_max: Count | None = Field(
+        default=None,
+        description=f"How often in a row its worker may die before the step has failed; {LOSSES_MAX} if absent.",
+    )
+    progress: Literal["pytest", "n/m"] | None = Field(
+        default=None,
+        description="How to read progress from the output: `pytest`, or `n/m` (the last such pair).",
+    )
+    commit: bool | None = Field(
+        default=None,
+        description="Whether its changes of the code are committed and merged; agents: true, others: false.",
+    )
+    repeatable: bool = Field(
+        default=True,
+        description="Whether an attempt with an unknown outcome may simply run again; false: a person is asked.",
+    )
+    on_failure: OnFailure | None = Field(
+        default=None, description="What to do about a failure before the same step runs again."
+    )
+
+
+class Fix(Work):
+    """Work that is put in front of a step: it has no id, no needs and no end of its own."""
+
+    rounds_max: Positive | None = Field(default=None, description=f"How many rounds; {ROUNDS_MAX} if absent.")
+
+
+class OnFailure(Words):
+    """A failing step asks for a fix; then the same step runs again, on the mended code."""
+
+    fix: Fix = Field(description="The work that mends: an agent, a command or a function.  It is told the failure.")
+    rounds_max: Positive | None = Field(
+        default=None,
+        description=f"How many rounds; {ROUNDS_MAX} if absent.  It ends earlier when a round changed nothing.",
+    )
+
+
+class OnReject(Words):
+    """What a rejection leads to."""
+
+    revise: Fix = Field(
+        description="The work that revises, told the reviewer's words; then the approval is asked again."
+    )
+    rounds_max: Positive | None = Field(default=None, description=f"How many rounds; {ROUNDS_MAX} if absent.")
+
+
+class Approval(Words):
+    """A person decides.  What is shown is frozen when it is asked."""
+
+    ask: Text = Field(description="The question.  May hold `${{ … }}`.")
+    show: Names = Field(
+        default_factory=list, description="What is shown with it: `diff`, `artifacts.NAME`, `files:GLOB`."
+    )
+    bind: Literal["frozen", "head"] = Field(
+        default="frozen",
+        description="`frozen`: the answer counts for what was shown.  `head`: if the code has changed since, ask anew.",
+    )
+    who: Names = Field(default_factory=list, description="Who may decide; absent: anybody who may decide on this task.")
+    expires: Duration | None = Field(
+        default=None, description="When to stop waiting; the step then fails as `expired`."
+    )
+    on_reject: OnReject | None = Field(
+        default=None, description="What to do on a rejection; absent: the step fails with the reason."
+    )
+
+
+class Wait(Words):
+    """Waits for a signal or for a time; holds nothing meanwhile."""
+
+    signal: Text | None = Field(default=None, description="Name of the signal, such as `ci.completed`.")
+    match: dict[str, Any] = Field(
+        default_factory=dict, description="Fields of the signal that must be equal.  May hold `${{ … }}`."
+    )
+    timeout: Duration | None = Field(
+        default=None, description="How long to wait for the signal; the step then fails as `deadline`."
+    )
+    timer: Duration | None = Field(default=None, description="Wait so long, and go on.")
+
+
+class Patch(Words):
+    """The task's changes of the code as a patch file."""
+
+    name: Text | None = Field(default=None, description="Name of the artifact; the step's id if absent.")
+
+
+class Report(Words):
+    """What was done by which step, evidence and cost, in Markdown."""
+
+    name: Text | None = Field(default=None, description="Name of the artifact; the step's id if absent.")
+    title: Text | None = Field(default=None, description="Its heading.  May hold `${{ … }}`.")
+
+
+class Files(Words):
+    """Files of the workspace."""
+
+    name: Text | None = Field(default=None, description="Name of the artifact; the step's id if absent.")
+    paths: Names = Field(description="Paths or globs, from the top of the repository.")
+
+
+class Artifact(Words):
+    """Bytes that outlive the task: exactly one of `patch`, `report`, `files`."""
+
+    patch: Patch | None = Field(default=None, description="The changes of the code.")
+    report: Report | None = Field(default=None, description="A report of the task.")
+    files: Files | None = Field(default=None, description="Files of the workspace.")
+
+
+class Step(Work):
+    """A node of the graph: exactly one of `run, function, agent, approval, wait, artifact`."""
+
+    id: Id = Field(description="Unique within the plan: small letters, digits and underscores.")
+    approval: Approval | None = Field(default=None, description="Ask a person.")
+    wait: Wait | None = Field(default=None, description="Wait for a signal or a time.")
+    artifact: Artifact | None = Field(default=None, description="Make an artifact.")
+    needs: Needs | None = Field(
+        default=None,
+        description="Ids of the steps that it needs.  Absent: all earlier stages.  `[]`: nothing, it starts at once.",
+    )
+    if_: Text | None = Field(
+        default=None, alias="if", description="A CEL expression; false: the step is skipped, and so is what needs it."
+    )
+    for_each: Items | None = Field(
+        default=None,
+        description="Do the work once for each: an expression that yields a list, or a list.  "
+        "`item` and `index` are known in the work.",
+    )
+    parallel_max: Positive | None = Field(
+        default=None, description=f"With `for_each`: how many items at once; 16 if absent, at most {WINDOW_MAX}."
+    )
+    outputs: Outputs = Field(default_factory=dict, description="What it hands over, by name and type.")
+    pool: Text | None = Field(default=None, description="Which workers may take it; `default` if absent.")
+    run_when: RunWhenWord = Field(
+        default="success",
+        description="`success`: when what it needs went well.  `failure`: only when something failed.  "
+        "`always`: in any case.",
+    )
+    when_failed: WhenFailedWord | None = Field(
+        default=None,
+        description="`stop`: what needs it is skipped and the task fails.  `continue`: go on as if it had worked.  "
+        "`ask`: a person decides; the default when somebody watches.",
+    )
+    weight: Count = Field(default=WEIGHT, description="Its share of the progress bar.")
+
+    def output(self, name: str) -> str:
+        """The template that reads this step's output `name`."""
+        return f"${{{{ steps.{self.id}.outputs.{name} }}}}"
+
+
+def kinds_of(work: Work) -> list[str]:
+    """The kinds that it names; exactly one, in a plan that holds."""
+    return [kind for kind in KINDS if getattr(work, kind, None) is not None]
+
+
+for _model in (Work, Fix, Step):
+    _model.model_rebuild()  # a fix may have a fix

@@ -1,0 +1,249 @@
+"""Steps that an agent does: one attempt is one child process, and a run may span several attempts.
+
+The child makes its calls through the run journal (`agents/journal.py` says which order is right and why); here is the
+worker's side of it.  `journal.started` is answered when its row is durable.  For `journal.done` of a tool that may have
+written, the worktree is first saved as a tree, by a thread, since that takes longer than a poll may; then the row is
+written with the tree in its body, then the checkpoint, and then the child gets its answer.
+
+An attempt that continues a run is handed the run's rows and a worktree at `resume_tree`.  A worktree at another tree
+is refused: the next run begins anew, and no edit is lost unseen.
+
+What the desk answers with True must be durable at that moment: do not poll inside a store's group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from longtask.agents import prompt, recorded
+from longtask.agents.contract import REQUESTS_MAX
+from longtask.agents.journal import TREE
+from longtask.agents.outputs import mismatches
+from longtask.agents.witness import VARIABLE
+from longtask.core.errors import BadPlan, LeaseLost, NotFound
+from longtask.core.model import Done, Failed, Json, JsonMap, Outcome, Parked
+from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
+from longtask.steps.frames import Frame, answer, refusal
+from longtask.steps.serving import Launched, Serving, as_text, as_written, launch
+
+SaveTree = Callable[[Path], str]  # writes the worktree as a tree, pins it, and names it
+ReadDocument = Callable[[Path], Json]  # a recording: YAML or JSON
+
+RECORDED = "recorded"
+SAVERS = 4  # trees that are written at once
+ROWS_BYTES_MAX = 1_000_000  # of the run's journal in one frame
+TRANSCRIPT, TRANSCRIPT_TYPE = "transcript", "application/x-ndjson"
+
+
+def read_json(path: Path) -> Json:
+    """Raises OSError, BadPlan."""
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise BadPlan(f"recording '{path}': is not JSON: {error}") from error
+
+
+class AgentExecutor:
+    """`save_tree` None: worktrees are not saved (tests of other things).  `read_document` reads recordings."""
+
+    def __init__(
+        self, *, save_tree: SaveTree | None = None, render: Render = as_written, read_document: ReadDocument = read_json
+    ) -> None:
+        self._save_tree = save_tree
+        self._render = render
+        self._read_document = read_document
+        self._recordings: dict[Path, tuple[tuple[int, int, int], JsonMap]] = {}
+        self._savers = ThreadPoolExecutor(SAVERS, thread_name_prefix="save-tree")  # threads start when needed
+
+    def close(self) -> None:
+        self._savers.shutdown()
+
+    def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
+        try:
+            start = self._start_frame(assignment)
+            launched = launch(assignment, "agent_child", place, self._render, bare=True)
+        except (BadPlan, NotFound) as error:
+            return Ended(Failed(str(error), retryable=False))
+        rows = [_for_child(row) for row in assignment.journal]
+        start |= {"cwd": os.fspath(launched.folder), "rows": len(rows)}
+        launched.process.send_frame({"frame": "start", **start})
+        for part in _parts(rows):
+            launched.process.send_frame({"frame": "rows", "rows": part})
+        return AgentHandle(assignment, desk, launched, lambda: self._save(place))
+
+    def _save(self, place: Path | None) -> Future[str] | None:
+        if self._save_tree is None or place is None:
+            return None
+        return self._savers.submit(self._save_tree, place)
+
+    def _start_frame(self, a: Assignment) -> dict[str, Json]:
+        body = a.spec.body
+        runtime = body.get("runtime", RECORDED)
+        news = prompt.news_of(a.cause)
+        opening = prompt.compose(
+            as_text(self._render(body.get("prompt", ""), a.scope)),
+            outputs=a.spec.outputs,
+            failure=a.failure,
+            news=news,
+            conflict=a.conflict,
+        )
+        brief = {
+            "step": a.step,
+            "run": a.run,
+            "attempt": a.attempt,
+            "prompt": opening,
+            "outputs": dict(a.spec.outputs),
+            "tools": body.get("tools"),
+            "model": body.get("model"),
+            "repeatable": a.spec.repeatable,
+            "news": news,
+            "cause": a.cause,
+            "failure": a.failure,
+            "requests_max": body.get("requests_max", REQUESTS_MAX),
+            "options": {"script": self._script(a)} if runtime == RECORDED else body.get("options", {}),
+        }
+        return {"runtime": runtime, "witness": os.environ.get(VARIABLE), "brief": brief}
+
+    def _script(self, a: Assignment) -> JsonMap:
+        """Of the recording, what is for this run; a file is read again when it has changed."""
+        named = a.spec.body.get("recording")
+        if not named:
+            raise BadPlan(f"agent runtime '{RECORDED}': which recording? say `recording:`")
+        path = Path(as_text(self._render(named, a.scope)))
+        try:
+            now = path.stat()
+            seen = (now.st_mtime_ns, now.st_size, now.st_ino)
+            if path not in self._recordings or self._recordings[path][0] != seen:
+                self._recordings[path] = seen, recorded.check(self._read_document(path), path.name)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise NotFound(f"recording '{path}': cannot be read: {reason}") from error
+        return recorded.choose(self._recordings[path][1], path.name, a.step, a.run)
+
+
+class AgentHandle(Serving):
+    what = "the agent"
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        desk: Desk,
+        launched: Launched,
+        save: Callable[[], Future[str] | None],
+    ) -> None:
+        super().__init__(assignment, desk, launched)
+        self._save = save
+        self._saving: Future[str] | None = None
+        self._rows = [row for row in assignment.journal if row.get("body") is not None]
+
+    def _gives_back(self) -> bool:
+        return True
+
+    def _quiet(self) -> bool:
+        return self._saving is None or self._saving.done()
+
+    def _call(self, call: Frame) -> bool:
+        match call["frame"]:
+            case "journal.started":
+                return self._started(call)
+            case "journal.done":
+                return self._done(call)
+            case _:
+                return super()._call(call)
+
+    def _started(self, call: Frame) -> bool:
+        if not self.alive:
+            return True  # nobody is there who would begin
+        if self.stopping is not None:
+            self.process.send_frame(refusal(call, self.stopping))
+            return True
+        if not self.desk.journal_started(call["n"], call["kind"], call["name"], call["fingerprint"]):
+            raise LeaseLost
+        self.process.send_frame(answer(call))
+        return True
+
+    def _done(self, call: Frame) -> bool:
+        body = dict(call["body"])
+        if call["changed"]:
+            tree = self._tree()
+            if tree is None:
+                return False
+            if isinstance(tree, Failed):
+                self.fail(tree.reason)
+                return True
+            if tree:
+                body[TREE] = tree
+        n, kind, name = call["n"], call["kind"], call["name"]
+        usage = {key: call[key] for key in ("tokens_in", "tokens_out", "micros")}
+        if not self.desk.journal_done(n, kind, name, call["fingerprint"], body, usage):
+            raise LeaseLost
+        if TREE in body and not self.desk.checkpoint(n, body[TREE]):
+            raise LeaseLost
+        self._saving = None
+        self._rows.append(
+            {"n": n, "kind": kind, "name": name, "attempt": self.assignment.attempt, **usage, "body": body}
+        )
+        self.process.send_frame(answer(call))
+        return True
+
+    def _tree(self) -> str | Failed | None:
+        """None: it is still being written.  Empty: nobody saves trees here."""
+        if self._saving is None:
+            self._saving = self._save()
+        if self._saving is None:
+            return ""
+        if not self._saving.done():
+            return None
+        error = self._saving.exception()
+        return self._saving.result() if error is None else Failed(f"the worktree cannot be saved: {error}")
+
+    def _finish(self, said: Outcome) -> Outcome | None:
+        match said:
+            case Done(result=result):
+                wrong = mismatches(result, self.assignment.spec.outputs)
+                if wrong:
+                    return self._kept(Failed(f"{self.what}: its outputs are not the wanted ones: {'; '.join(wrong)}"))
+                return Done(result or {}, artifacts=(self._transcript(),))
+            case Failed():
+                return self._kept(said)
+            case Parked():
+                tree = self._tree()
+                if tree is None or isinstance(tree, Failed):
+                    return tree if tree is None else self._kept(tree)
+                if tree and not self.desk.checkpoint(max((row["n"] for row in self._rows), default=0), tree):
+                    raise LeaseLost
+        return said
+
+    def _kept(self, failed: Failed) -> Failed:
+        return Failed(failed.reason, failed.retryable, failed.digest, (self._transcript(),))
+
+    def _transcript(self) -> JsonMap:
+        """The run so far, its earlier attempts included: one line for each call."""
+        lines = [json.dumps({key: row[key] for key in row if key != "fingerprint"}) for row in self._rows]
+        head = {"step": self.assignment.step, "run": self.assignment.run, "attempt": self.assignment.attempt}
+        if self.assignment.spec.body.get("runtime", RECORDED) == RECORDED:
+            head["note"] = recorded.BANNER
+        text = "\n".join([json.dumps(head), *lines]) + "\n"
+        return self.desk.put_artifact(TRANSCRIPT, text.encode(), TRANSCRIPT_TYPE)
+
+
+def _for_child(row: JsonMap) -> JsonMap:
+    return {key: row.get(key) for key in ("n", "kind", "name", "fingerprint", "body")}
+
+
+def _parts(rows: list[JsonMap]) -> Iterator[list[Mapping[str, object]]]:
+    """In frames that are far from too large."""
+    part: list[JsonMap] = []
+    size = 0
+    for row in rows:
+        size += len(json.dumps(row))
+        part.append(row)
+        if size > ROWS_BYTES_MAX:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part

@@ -1,0 +1,52 @@
+"""The program in which one run of an agent lives: `agent.py` starts it, and is the only one it talks to.
+
+It starts fast, because every attempt of every agent step waits for it: the runtime that was asked for is imported and
+no other.  It knows no store; what it must not lose goes through the seams of `agents/journal.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from longtask.agents.contract import AgentOutcome, Brief, runtime
+from longtask.agents.journal import Diverged, Halted, OutcomeUnknown, Seams
+from longtask.agents.witness import Witness
+from longtask.core.errors import BadPlan
+from longtask.core.model import Failed, JsonMap
+from longtask.steps import child
+from longtask.steps.frames import Channel
+
+
+def main() -> int:
+    channel, start = child.begin()
+    rows = list[JsonMap]()
+    while len(rows) < start["rows"]:
+        rows += channel.receive()["rows"]
+    child.end_with_worker(channel)
+    try:
+        outcome = run(start, rows, channel)
+    except Halted:
+        return 0  # the worker has asked for it and expects nothing
+    child.send_outcome(channel, outcome)
+    return 0
+
+
+def run(start: JsonMap, rows: list[JsonMap], channel: Channel) -> AgentOutcome:
+    brief = Brief(**start["brief"] | {"cwd": Path(start["cwd"]), "tools": _names(start["brief"]["tools"])})
+    seams = Seams(rows, channel, Witness(brief.step, brief.run, start["witness"]))
+    if seams.replaying:
+        channel.send("note", text=f"goes on: {len(rows)} calls of this run are in its journal and are not made again\n")
+    try:
+        outcome = runtime(start["runtime"]).run(brief, seams, channel)
+    except (Diverged, OutcomeUnknown) as error:
+        return Failed(str(error), retryable=isinstance(error, Diverged))
+    except BadPlan as error:
+        return Failed(str(error), retryable=False)
+    except Exception as error:  # noqa: BLE001  a runtime may raise anything, and that is the attempt's failure
+        return Failed(f"agent runtime '{start['runtime']}': {child.told(error)}")
+    seams.end()
+    return outcome
+
+
+def _names(tools: list[str] | None) -> tuple[str, ...] | None:
+    return None if tools is None else tuple(tools)

@@ -1,0 +1,175 @@
+"""`run` steps: a command in the attempt's worktree, under a warden.
+
+- The command gets an allow-listed environment, the plan's `env`, and LONGTASK_* (see `environment`).
+- stdout and stderr are kept in their order, in chunks while it runs, and sealed into an artifact at the end.
+- Exit code 0 is success.  Anything else is a failure: its reason holds the last lines, its digest names what failed.
+- Lines `name=value` that it writes into the file $LONGTASK_OUTPUT become outputs; a value that is JSON keeps its type.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from longtask.core.errors import NotFound
+from longtask.core.model import Done, Failed, Json, Outcome, Stopped
+from longtask.steps.contract import Assignment, Desk, Ended, Handle, Records, Render
+from longtask.steps.output import failure_digest, plain, tail
+from longtask.steps.process import Exit, Process, allowed_environment
+from longtask.steps.progress import Parser, parser
+
+OUTPUTS_BYTES_MAX = 1_000_000
+SEALED_BYTES_MAX = 10_000_000
+REASON_LINES = 15
+PathOf = Callable[[str, str], Path]  # (workspace id, digest) -> the artifact's file
+
+
+def mark_of(assignment: Assignment) -> str:
+    return f"{assignment.task_id}/{assignment.step}/{assignment.attempt}"
+
+
+class CommandExecutor:
+    def __init__(self, render: Render, records: Records, path_of: PathOf) -> None:
+        self._render = render
+        self._records = records
+        self._path_of = path_of
+
+    def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
+        body = assignment.spec.body
+        scratch = Path(tempfile.mkdtemp(prefix="longtask-"))
+        try:
+            env = allowed_environment(self._environment(assignment, scratch, place), assignment.secrets)
+        except NotFound as missing:
+            shutil.rmtree(scratch, ignore_errors=True)
+            return Ended(Failed(str(missing), retryable=False))
+        process = Process.start(
+            body["command"], cwd=place or scratch / "work", env=env, mark=mark_of(assignment), merge_stderr=True
+        )
+        return CommandHandle(assignment, desk, process, scratch)
+
+    def _environment(self, assignment: Assignment, scratch: Path, place: Path | None) -> dict[str, str]:
+        """The plan's `env`, and of ours: LONGTASK_ARTIFACTS is a folder of links, by name."""
+        given = {**assignment.environment, **(assignment.spec.body.get("env") or {})}
+        env = {name: _text(self._render(value, assignment.scope)) for name, value in given.items()}
+        for folder in ("tmp", "artifacts", "work"):
+            (scratch / folder).mkdir()
+        for artifact in self._records.artifacts(assignment.task_id):
+            link = scratch / "artifacts" / artifact["name"]
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(self._path_of(assignment.workspace_id, artifact["digest"]))
+        return env | {
+            "TMPDIR": str(scratch / "tmp"),
+            "LONGTASK_OUTPUT": str(scratch / "output"),
+            "LONGTASK_ARTIFACTS": str(scratch / "artifacts"),
+            "LONGTASK_TASK": assignment.task_id,
+            "LONGTASK_STEP": assignment.step,
+            "LONGTASK_ATTEMPT": str(assignment.attempt),
+            "LONGTASK_BASE": assignment.first_commit or "",
+            "LONGTASK_HEAD": assignment.base or "",
+        }
+
+
+class CommandHandle:
+    def __init__(self, assignment: Assignment, desk: Desk, process: Process, scratch: Path) -> None:
+        self._assignment = assignment
+        self._desk = desk
+        self._process = process
+        self._scratch = scratch
+        body = assignment.spec.body
+        self._parser: Parser | None = parser(body["progress"]) if body.get("progress") else None
+        self._silence_ms: int | None = body.get("silence_ms")
+        self._silent = False
+        self._whole = bytearray()
+        self._began = time.monotonic()
+        self._summary = ""
+
+    def poll(self) -> Outcome | None:
+        ended = self._process.poll()
+        self._drain()
+        if ended is None:
+            if self._silence_ms is not None and not self._silent and self._process.silent_ms() > self._silence_ms:
+                self._silent = True
+                self._process.stop(2_000)
+            return None
+        while self._drain():
+            pass
+        try:
+            return self._outcome(ended)
+        finally:
+            self._process.close()
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _drain(self) -> bool:
+        chunks = self._process.read()
+        for chunk in chunks:
+            self._desk.output("out", chunk.content)
+            self._whole += chunk.content
+            if len(self._whole) > 2 * SEALED_BYTES_MAX:  # the first part of a flood is in the chunks already
+                del self._whole[SEALED_BYTES_MAX : len(self._whole) - SEALED_BYTES_MAX // 2]
+            seen = self._parser.feed(chunk.content) if self._parser else None
+            if seen is not None:
+                self._summary = seen.text
+                self._desk.progress(seen.done, seen.total or 0, seen.text)
+        return bool(chunks)
+
+    def _outcome(self, ended: Exit) -> Outcome:
+        if ended.start_failed:
+            return Failed(ended.start_failed, retryable=False)
+        text = bytes(self._whole)
+        name = f"output/{self._assignment.step}.{self._assignment.attempt}.txt"
+        sealed = (self._desk.put_artifact(name, text, "text/plain"),) if text else ()
+        if ended.stopped and self._silent:
+            return Failed(f"silent for more than {self._silence_ms} ms, and stopped", digest="silent", artifacts=sealed)
+        if ended.stopped:
+            return Stopped()
+        if ended.code == 0:
+            try:
+                outputs = self._outputs()
+            except ValueError as error:
+                return Failed(str(error), retryable=False, artifacts=sealed)
+            result = {"exit_code": 0, **({"summary": self._summary} if self._summary else {}), **outputs}
+            return Done(result, artifacts=sealed)
+        how = f"exit code {ended.code}" if ended.code is not None else f"signal {ended.signal}"
+        if ended.warden_lost:
+            how = "its warden was killed"
+        reason = f"{how}: {_shown(self._assignment.spec.body['command'])}\n{tail(text, REASON_LINES)}".rstrip()
+        return Failed(reason, digest=failure_digest(text, ended.code or 0), artifacts=sealed)
+
+    def _outputs(self) -> dict[str, Json]:
+        file = self._scratch / "output"
+        if not file.is_file():
+            return {}
+        if file.stat().st_size > OUTPUTS_BYTES_MAX:
+            raise ValueError(f"its outputs are larger than {OUTPUTS_BYTES_MAX:,} bytes; make an artifact of them")
+        outputs: dict[str, Json] = {}
+        for line in file.read_text(errors="replace").splitlines():
+            if not line.strip():
+                continue
+            name, equals, value = line.partition("=")
+            if not equals or not name.strip().isidentifier():
+                raise ValueError(f"$LONGTASK_OUTPUT has a line that is not name=value: {line[:80]!r}")
+            try:
+                outputs[name.strip()] = json.loads(value)
+            except json.JSONDecodeError:
+                outputs[name.strip()] = value
+        return outputs
+
+    def stop(self, reason: str, grace_ms: int) -> None:
+        self._process.stop(grace_ms)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _shown(command: str | list[str]) -> str:
+    text = command if isinstance(command, str) else " ".join(command)
+    first = plain(text.strip().encode()).splitlines()[0]
+    return first[:100] + (" …" if len(first) > 100 or "\n" in text.strip() else "")

@@ -1,0 +1,77 @@
+"""Steps that a Python function does, named by its import path `package.module:name`.
+
+- In a child of its own, like everything that is not ours; it lives and dies with its attempt.
+- `inline: true` calls it in the worker itself, in `start`: for trusted functions of milliseconds.  It costs next to
+  nothing, and nobody can stop it.  Its module is looked up once, where the worker can import it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from longtask.agents.witness import VARIABLE
+from longtask.core.errors import NotFound
+from longtask.core.model import Failed, Json, Outcome
+from longtask.steps.called import answer, find
+from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
+from longtask.steps.output import without_noise
+from longtask.steps.serving import Serving, as_written, launch
+
+
+class FunctionExecutor:
+    def __init__(self, *, render: Render = as_written) -> None:
+        self._render = render
+        self._found: dict[str, Callable[..., Any]] = {}
+
+    def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
+        body = assignment.spec.body
+        path, args = body["function"], body.get("args") or {}
+        if args:
+            args = self._render(args, assignment.scope)
+        if body.get("inline"):
+            return Ended(self._inline(path, args, assignment.spec.outputs))
+        try:
+            launched = launch(assignment, "function_child", place, self._render, bare=False)
+        except NotFound as error:
+            return Ended(Failed(str(error), retryable=False))
+        start = {
+            "step": assignment.step,
+            "run": assignment.run,
+            "function": path,
+            "args": args,
+            "outputs": dict(assignment.spec.outputs),
+            "witness": os.environ.get(VARIABLE),
+        }
+        launched.process.send_frame({"frame": "start", **start})
+        return FunctionHandle(assignment, desk, launched)
+
+    def _inline(self, path: str, args: Mapping[str, Any], outputs: Mapping[str, str]) -> Outcome:
+        function = self._found.get(path)
+
+        def call() -> Json:
+            if function is not None:
+                return function(**args)
+            found = self._found[path] = find(path)
+            return found(**args)
+
+        return _named(answer(path, call, outputs))
+
+
+class FunctionHandle(Serving):
+    what = "the function"
+
+    def _finish(self, said: Outcome) -> Outcome | None:
+        return _named(said)
+
+
+def _named(outcome: Outcome) -> Outcome:
+    """A failure gets the digest that tells whether it is the one of the round before."""
+    if not isinstance(outcome, Failed) or not outcome.retryable:
+        return outcome
+    message = outcome.reason.partition("\n")[0]
+    return replace(outcome, digest=hashlib.sha256(without_noise(message).encode()).hexdigest()[:32])

@@ -1,0 +1,147 @@
+"""Where attempts work: a worktree at the claim's base or at the run's checkpoint, set up.
+
+What an attempt leaves: an agent's changes become the commit of its outcome; a command's changes are no part of the
+work (`commit: false`), so they are kept as an artifact, and named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from longtask.agents.journal import resume_tree
+from longtask.core.errors import Refused, WorkspaceError
+from longtask.core.model import Done, Failed, JsonMap, Outcome
+from longtask.steps.command import mark_of
+from longtask.steps.contract import Assignment, Desk
+from longtask.steps.output import tail
+from longtask.steps.process import Process, allowed_environment
+from longtask.workspace.git import locked
+from longtask.workspace.tree import Worktree, read_worktree
+from longtask.workspace.workspace import Workspace
+
+SETUP_TAIL_LINES = 20
+POLL_S = 0.05
+
+
+class Places:
+    """`engine.attempt.Places` on git worktrees under `home`."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._workspace_ids: dict[str, str] = {}  # by task, of what this worker has prepared
+
+    def prepare(self, assignment: Assignment, desk: Desk) -> Path:
+        """Raises WorkspaceError, Refused."""
+        workspace = Workspace.at(self._home, assignment.workspace_id)
+        self._workspace_ids[assignment.task_id] = assignment.workspace_id
+        settings = assignment.workspace or {}
+        aside = tuple(settings.get("cache") or ())
+        wt = self._worktree(workspace, assignment, aside)
+        command = settings.get("setup")
+        if command:
+            self._set_up(workspace, wt, command, aside, assignment, desk)
+        return wt.path
+
+    def _worktree(self, workspace: Workspace, assignment: Assignment, aside: Sequence[str]) -> Worktree:
+        assert assignment.base is not None
+        tree = resume_tree(assignment.journal, assignment.checkpoint)
+        where = (assignment.task_id, assignment.step, assignment.attempt)
+        if assignment.conflict:
+            try:
+                return workspace.conflict_checkout(*where, assignment.base, assignment.conflict["commit"], tree)
+            except Refused:
+                pass  # the head has moved, and the two sides join by themselves now: there is nothing left to do
+        return workspace.checkout(*where, assignment.base, tree, aside=aside)
+
+    def _set_up(
+        self,
+        workspace: Workspace,
+        wt: Worktree,
+        command: str,
+        cache: Sequence[str],
+        assignment: Assignment,
+        desk: Desk,
+    ) -> None:
+        key = workspace.setup_key(wt.base, command)
+        with self._one_at_a_time(assignment.workspace_id, key) if cache else contextlib.nullcontext():
+            if cache and workspace.restore_cache(wt, key, cache):
+                return
+            desk.output("note", f"set-up: {command}\n".encode())
+            self._run(wt, command, assignment, desk)
+            if cache:
+                workspace.save_cache(wt, key, cache)
+
+    @contextlib.contextmanager
+    def _one_at_a_time(self, workspace_id: str, key: str) -> Iterator[None]:
+        """Attempts that need the same set-up wait for the first of them, in whatever process."""
+        folder = self._home / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder / f"setup-{workspace_id}-{key[:32]}"):
+            yield
+
+    def _run(self, wt: Worktree, command: str, assignment: Assignment, desk: Desk) -> None:
+        env = allowed_environment(
+            {**{k: str(v) for k, v in assignment.environment.items()}, "TMPDIR": str(wt.tmp_path)}, assignment.secrets
+        )
+        said = bytearray()
+        with Process.start(command, cwd=wt.path, env=env, mark=mark_of(assignment), merge_stderr=True) as process:
+            while True:
+                ended = process.poll()
+                for chunk in process.read():
+                    desk.output("note", chunk.content)
+                    said += chunk.content
+                    del said[:-100_000]
+                if ended is not None:
+                    break
+                if desk.stopping():
+                    process.kill()
+                select.select(process.filenos(), [], [], POLL_S)
+        if ended.start_failed or ended.code != 0:
+            how = ended.start_failed or (f"exit code {ended.code}" if ended.code is not None else "stopped")
+            raise WorkspaceError(f"set-up `{command}` failed with {how}\n{tail(bytes(said), SETUP_TAIL_LINES)}")
+
+    # --- afterwards -----------------------------------------------------------------------------------------------
+
+    def keep(self, assignment: Assignment, place: Path, outcome: Outcome, desk: Desk) -> Outcome:
+        """Safe to repeat.  Raises WorkspaceError: then the work could not be kept, and the attempt has failed."""
+        workspace = Workspace.at(self._home, assignment.workspace_id)
+        wt = read_worktree(place)
+        if wt is None:
+            return outcome
+        if isinstance(outcome, Done) and assignment.spec.commits:
+            message = f"{assignment.task_name}: {assignment.step}"
+            outcome = replace(outcome, commit=workspace.commit(wt, message))
+        elif isinstance(outcome, (Done, Failed)) and not assignment.spec.commits:
+            outcome = self._keep_leftovers(workspace, wt, assignment, outcome, desk)
+        elif assignment.spec.commits:
+            workspace.checkpoint(wt)  # edits of an attempt that failed or was given back stay reachable
+        workspace.remove(wt)
+        return outcome
+
+    def _keep_leftovers(
+        self, workspace: Workspace, wt: Worktree, assignment: Assignment, outcome: Done | Failed, desk: Desk
+    ) -> Outcome:
+        paths = workspace.leftovers(wt)
+        if not paths:
+            return outcome
+        shown = ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+        patch = workspace.leftover_patch(wt)
+        if patch is None:
+            desk.output("note", f"left over and too large to keep: {shown}\n".encode())
+            return outcome
+        kept: JsonMap = desk.put_artifact(
+            f"leftovers/{assignment.step}.{assignment.attempt}.patch", patch, "text/x-patch"
+        )
+        desk.output("note", f"left over, not committed (artifact {kept['name']}): {shown}\n".encode())
+        return replace(outcome, artifacts=(*outcome.artifacts, kept))
+
+    def save_tree(self, place: Path) -> str:
+        """The worktree as a tree, pinned in the hub: a checkpoint.  Called between an agent's tools."""
+        wt = read_worktree(place)
+        if wt is None:
+            raise WorkspaceError(f"worktree '{place}' is not there any more")
+        return Workspace.at(self._home, self._workspace_ids[wt.task_id]).checkpoint(wt)

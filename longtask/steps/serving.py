@@ -1,0 +1,248 @@
+"""The worker's side of a child program that speaks frames: start it, pass on what it says, end it, read its outcome.
+
+- An outcome is what the program has sent, told only after its whole tree is dead.  Without one it has failed: an exit
+  code alone is never believed.
+- `cancel` and `timeout` end it at once.  Any other stop gives it back at its next journaled call, so that a turn that
+  is being paid for, or a tool at work, is finished and kept if it ends within the grace.
+- A call that the store cannot take just now (`StoreBusy`) waits for the next poll; the child waits for its answer.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from longtask.core.decide import STOP_CANCEL
+from longtask.core.errors import LeaseLost, StoreBusy
+from longtask.core.model import Failed, Json, JsonMap, Outcome, Stopped
+from longtask.steps.child import command, outcome_of
+from longtask.steps.contract import Assignment, Desk, Render
+from longtask.steps.frames import Frame, FrameError, refusal
+from longtask.steps.output import tail
+from longtask.steps.process import Exit, Process, allowed_environment
+from longtask.steps.progress import Parser, parser
+
+TAIL_BYTES = 16_000
+AT_ONCE = frozenset({STOP_CANCEL, "timeout"})
+LAST_GRACE_MS = 500  # for what has not given back in time
+STREAMS = {"stdout": "out", "stderr": "err"}
+
+
+class Serving:
+    """The handle of a child program.  Subclasses answer its calls and look at its outcome."""
+
+    what = "the program"
+
+    def __init__(self, assignment: Assignment, desk: Desk, launched: Launched) -> None:
+        self.assignment = assignment
+        self.desk = desk
+        self.process = launched.process
+        self._launched = launched
+        body = assignment.spec.body
+        self._parser: Parser | None = parser(body["progress"]) if body.get("progress") else None
+        self._silence_ms: int | None = body.get("silence_ms")
+        self._calls: deque[Frame] = deque()
+        self._said: Outcome | None = None  # by its last frame
+        self._outcome: Outcome | None = None
+        self._stop_reason: str | None = None
+        self._kill_at: float | None = None
+        self._lost = False
+        self._wrong: Failed | None = None  # why we have ended it
+        self._tail = b""
+
+    def poll(self) -> Outcome | None:
+        if self._outcome is None:
+            exit = self.process.poll()
+            heard = self._listen()
+            self._serve()
+            if exit is not None and not heard and not self._calls and self._quiet():
+                self._outcome = self._ended(exit)
+                if self._outcome is not None:
+                    self._launched.remove()
+            elif exit is None and self._silence_ms is not None and self.process.silent_ms() > self._silence_ms:
+                self.fail(f"silent for more than {self._silence_ms} ms, and stopped", digest="silent")
+            elif self._kill_at is not None and time.monotonic() >= self._kill_at:
+                self.process.stop(LAST_GRACE_MS)
+                self._kill_at = None
+        return self._outcome
+
+    def stop(self, reason: str, grace_ms: int) -> None:
+        self._stop_reason = reason
+        if reason in AT_ONCE or not self._gives_back():
+            self.process.stop(grace_ms)
+        else:
+            self._kill_at = time.monotonic() + grace_ms / 1000
+
+    def kill(self) -> None:
+        self._lost = True
+        self.process.kill()
+
+    # for subclasses
+
+    @property
+    def stopping(self) -> str | None:
+        return self._stop_reason
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def fail(self, reason: str, digest: str | None = None) -> None:
+        """Ends the program: the outcome is this failure."""
+        self._wrong = self._wrong or Failed(reason, digest=digest)
+        self.process.kill()
+
+    def _gives_back(self) -> bool:
+        """It makes calls that can be refused."""
+        return False
+
+    def _call(self, call: Frame) -> bool:
+        """Answers a call of the child; False: not yet, ask again at the next poll."""
+        self.process.send_frame(refusal(call, f"no call '{call.get('frame')}' is known here"))
+        return True
+
+    def _quiet(self) -> bool:
+        """Nothing of the subclass is under way any more."""
+        return True
+
+    def _finish(self, said: Outcome) -> Outcome | None:
+        """What becomes of the outcome that the child has sent.  None: ask again at the next poll."""
+        return said
+
+    def _kept(self, failed: Failed) -> Failed:
+        """A failure with what is to be kept of it."""
+        return failed
+
+    # what comes
+
+    def _listen(self) -> bool:
+        """False: nothing came."""
+        chunks = self.process.read()
+        for chunk in chunks:
+            self.desk.output(STREAMS[chunk.stream], chunk.content)
+            self._tail = (self._tail + chunk.content)[-TAIL_BYTES:]
+            seen = self._parser.feed(chunk.content) if self._parser else None
+            if seen is not None:
+                self.desk.progress(seen.done, seen.total or 0, seen.text)
+        try:
+            frames = self.process.frames()
+            for frame in frames:
+                self._hear(frame)
+        except (FrameError, KeyError, TypeError, ValueError) as error:
+            self.fail(f"{self.what} does not speak as agreed: {error!r}")
+            return True
+        return bool(chunks or frames)
+
+    def _hear(self, frame: Frame) -> None:
+        match frame.get("frame"):
+            case "output":
+                self.desk.output(str(frame["stream"]), _bytes(frame["text"]))
+            case "note":
+                self.desk.output("note", _bytes(frame["text"]))
+            case "progress":
+                self.desk.progress(int(frame["done"]), int(frame["total"]), str(frame["text"]))
+            case "outcome":
+                self._said = outcome_of(frame)
+            case _ if "id" in frame:
+                self._calls.append(frame)
+            case other:
+                raise FrameError(f"frame '{other}' is not known here")
+
+    def _serve(self) -> None:
+        while self._calls and not self._lost:
+            try:
+                if not self._call(self._calls[0]):
+                    return
+            except StoreBusy:
+                return
+            except LeaseLost:
+                self.kill()
+            except (FrameError, KeyError, TypeError, ValueError) as error:
+                self.fail(f"{self.what} does not speak as agreed: {error!r}")
+            self._calls.popleft()
+        if self._lost:
+            self._calls.clear()
+
+    # the end
+
+    def _ended(self, exit: Exit) -> Outcome | None:
+        try:
+            return self._judge(exit)
+        except StoreBusy:
+            return None
+        except LeaseLost:
+            return Stopped()
+
+    def _judge(self, exit: Exit) -> Outcome | None:
+        if self._lost:
+            return Stopped()
+        if self._wrong is not None:
+            return self._kept(self._wrong)
+        if not exit.tree_dead:
+            return self._kept(Failed(f"{self.what} has left a process that cannot be killed"))
+        if self._said is not None:
+            return self._finish(self._said)
+        if self._stop_reason is not None:
+            return Stopped()
+        return self._kept(Failed(self._how(exit)))
+
+    def _how(self, exit: Exit) -> str:
+        if exit.start_failed is not None:
+            return exit.start_failed
+        how = f"exit code {exit.code}" if exit.code is not None else f"killed by signal {exit.signal}"
+        if exit.warden_lost:
+            how = "its warden was killed"
+        last = tail(self._tail)
+        return f"{self.what} ended without an outcome ({how})" + (f"; its last lines:\n{last}" if last else "")
+
+
+def as_written(template: Json, scope: JsonMap) -> Json:
+    """For plans without `${{ … }}`."""
+    return template
+
+
+def as_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    process: Process
+    folder: Path  # that it works in
+    scratch: Path  # ends with the attempt
+
+    def remove(self) -> None:
+        self.process.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def launch(assignment: Assignment, module: str, place: Path | None, render: Render, *, bare: bool) -> Launched:
+    """Starts `longtask.steps.MODULE` for the attempt; without a place in an empty folder.
+
+    Raises NotFound for a secret that this worker does not have."""
+    given = {**assignment.environment, **(assignment.spec.body.get("env") or {})}
+    env = {name: as_text(render(value, assignment.scope)) for name, value in given.items()}
+    allowed = allowed_environment(env, assignment.secrets)
+    scratch = Path(tempfile.mkdtemp(prefix="longtask-"))
+    for name in ("tmp", "work"):
+        (scratch / name).mkdir()
+    allowed |= {
+        "TMPDIR": str(scratch / "tmp"),
+        "LONGTASK_TASK": assignment.task_id,
+        "LONGTASK_STEP": assignment.step,
+        "LONGTASK_BASE": assignment.first_commit or "",
+        "LONGTASK_HEAD": assignment.base or "",
+    }
+    folder = place or scratch / "work"
+    mark = f"{assignment.task_id}/{assignment.step}/{assignment.attempt}"
+    process = Process.start(command(module, bare=bare), cwd=folder, env=allowed, mark=mark, frames=True)
+    return Launched(process, folder, scratch)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")

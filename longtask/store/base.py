@@ -1,0 +1,381 @@
+"""The contract in SQL, once for both dialects.  How a connection is held and what its errors mean is the dialect's.
+
+A block only reads until its end, then writes everything: header, steps, events and what goes with them, one statement
+for each kind of row.  So a block that is left by an exception has nothing to undo, and a group needs no savepoints: if
+a write fails, the whole group is rolled back, later blocks of it are refused, and the group raises.
+
+Named points for the simulator (`fault`): begin, locked, written, group.release, commit, committed; single and
+single.committed around a write of a running attempt.  What is raised there at `commit` or before leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from longtask.core.change import Change
+from longtask.core.codec import dump_fact, dump_json, dump_options, dump_spec, load_options, load_spec
+from longtask.core.errors import NotFound, Refused, StoreError
+from longtask.core.events import TaskSubmitted
+from longtask.core.model import POOL_SYSTEM, JsonMap, Lease, Signal, Step, StepSpec, Task, TaskOptions
+from longtask.store.contract import Tx
+from longtask.store.rows import TASK_WIDTH, Row, pool_column, step_row, task_row, to_signal, to_step, to_task
+
+Params = Mapping[str, Any]
+CACHE_MAX = 10_000  # specs and options kept in memory; they never change once written
+
+
+def wall_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def no_fault(_point: str) -> None:
+    """Nothing goes wrong on purpose."""
+
+
+def below(limit: int) -> int:
+    assert limit > 0, f"limit {limit} must be above zero"
+    return limit
+
+
+@dataclass(slots=True)
+class Here:
+    """What this thread is in the middle of."""
+
+    group: bool = False
+    block: bool = False
+    begun: bool = False  # the database is locked for writing by this thread
+    lost: BaseException | None = None  # why the group was rolled back
+
+
+class SqlTx:
+    """One task, locked: `contract.Tx`."""
+
+    def __init__(self, store: SqlBlocks, task_id: str, key: str | None, created: bool) -> None:
+        self.store = store
+        self.now = store.now()
+        self.task_id = task_id
+        self.saved: tuple[Change, str, str | None] | None = None
+        self.sent: list[Signal] = []
+        self._header: Task | None = None
+        self._first: Step | None = None
+        self._last_signal: int | None = None
+        self.task_n = 0
+        if created:
+            return
+        rows = store.select("header", {"id": task_id, "key": key or ""})
+        if not rows:
+            raise NotFound(f"no task {task_id!r}")
+        row = rows[0]
+        self.task_n = row[0]
+        self._header = to_task(row, store.options(task_id, self.task_n))
+        if row[TASK_WIDTH] is not None:
+            self._first = to_step(row[TASK_WIDTH:])
+
+    @property
+    def task(self) -> Task:
+        assert self._header is not None, "a task that is being created has no header yet"
+        return self._header
+
+    def step(self, key: str) -> Step:
+        if self._first is not None and self._first.key == key:
+            return self._first
+        if found := self._steps("step", key=key):
+            return found[0]
+        raise NotFound(f"task {self.task_id!r} has no step {key!r}")
+
+    def steps(self, keys: Sequence[str]) -> dict[str, Step]:
+        if self._first is not None and list(keys) == [self._first.key]:
+            return {self._first.key: self._first}
+        found = self._steps("steps", keys=dump_json(list(keys))) if keys else []
+        return {step.key: step for step in found}
+
+    def _steps(self, statement: str, **params: Any) -> list[Step]:
+        params["task_n"] = self.task_n
+        return [to_step(row) for row in self.store.select(statement, params)]
+
+    def spec(self, number: int) -> StepSpec:
+        return self.store.spec_of(self.task_id, self.task_n, number)
+
+    def lease(self, key: str) -> Lease | None:
+        rows = self.store.select("lease", {"task_n": self.task_n, "step": key})
+        return Lease(self.task_id, key, *rows[0]) if rows else None
+
+    def dependents(self, key: str, after: str, limit: int) -> list[Step]:
+        return self._steps("dependents", key=key, after=after, limit=below(limit))
+
+    def owned_open(self, key: str, limit: int) -> list[Step]:
+        return self._steps("owned_open", key=key, limit=below(limit))
+
+    def completed_items(self, key: str, after: int, limit: int) -> list[int]:
+        params = {"task_n": self.task_n, "key": key, "after": after, "limit": below(limit)}
+        return [row[0] for row in self.store.select("completed_items", params)]
+
+    def ready(self, pool: str, limit: int) -> list[Step]:
+        return self._steps("ready", pool=pool_column(pool), now=self.now, limit=below(limit))
+
+    def sweepable(self, limit: int) -> list[Step]:
+        return self._steps("sweepable", limit=below(limit))
+
+    def running(self, limit: int) -> list[Step]:
+        return self._steps("running", limit=below(limit))
+
+    def waiters(self, name: str, after: str, limit: int) -> list[Step]:
+        return self._steps("waiters", name=name, after=after, limit=below(limit))
+
+    def delivered(self, delivery: str) -> Signal | None:
+        rows = self.store.select("delivered", {"task_n": self.task_n, "delivery": delivery})
+        return to_signal(rows[0]) if rows else None
+
+    def signals(self, name: str, after: int, limit: int) -> list[Signal]:
+        params = {"task_n": self.task_n, "name": name, "after": after, "limit": below(limit)}
+        return [to_signal(row) for row in self.store.select("signals", params)]
+
+    def add_signal(self, name: str, delivery: str, payload: JsonMap, sender: str) -> Signal:
+        if self._last_signal is None:
+            self._last_signal = self.store.select("last_signal", {"task_n": self.task_n})[0][0]
+        self._last_signal += 1
+        signal = Signal(self._last_signal, delivery, name, payload, sender, self.now)
+        self.sent.append(signal)
+        return signal
+
+    def done_op(self, op: str) -> bool:
+        return bool(self.store.select("done_op", {"task_n": self.task_n, "op": op}))
+
+    def rival(self, pool: str, served_at: int) -> bool:
+        name = "rival_system" if pool == POOL_SYSTEM else "rival"
+        params = {
+            "task_n": self.task_n,
+            "priority": self.task.priority,
+            "served_at": served_at,
+            "pool": pool_column(pool),
+            "now": self.now,
+        }
+        return bool(self.store.select(name, params))
+
+    def save(self, change: Change, *, actor: str = "", op: str | None = None) -> None:
+        assert self.saved is None, "a block saves once"
+        assert change.created == (self._header is None), (
+            "a change that creates a task belongs into `create`, others do not"
+        )
+        if change.created:
+            row = {"id": self.task_id, "idempotency_key": change.task.idempotency_key}
+            if self.store.select("task_there", {"id": self.task_id}):
+                raise Refused(f"task {self.task_id!r} is there already")
+            if row["idempotency_key"] and (there := self.store.select("task_by_key", row)):
+                raise Refused(
+                    f"idempotency key {row['idempotency_key']!r} belongs to task {there[0][1]!r}; ask for that one"
+                )
+        self.saved = change, actor, op
+
+    def write(self) -> None:
+        """At the end of the block: everything that was saved and sent."""
+        run, n = self.store.run, self.task_n
+        if self.saved is not None:
+            change, actor, op = self.saved
+            if change.created:
+                n = self.task_n = run("insert_task", task_row(change.task))[0][0]
+                run("insert_options", {"task_n": n, "body": dump_options(change.task.options)})
+            else:
+                run("update_task", task_row(change.task) | {"n": n})
+            self._write_rows(change, actor, op)
+        for signal in self.sent:
+            run("insert_signal", {
+                "task_n": n, "number": signal.number, "delivery": signal.delivery, "name": signal.name,
+                "sender": signal.sender, "at": signal.at, "payload": dump_json(signal.payload),
+            })  # fmt: skip
+
+    def _write_rows(self, change: Change, actor: str, op: str | None) -> None:
+        now = self.now
+
+        def bulk(name: str, rows: Sequence[Any]) -> None:
+            if rows:
+                self.store.run(name, {"task_n": self.task_n, "rows": dump_json(rows), "at": now, "actor": actor})
+
+        def drop(name: str, keys: Sequence[str]) -> None:
+            if keys:
+                self.store.run(name, {"task_n": self.task_n, "keys": dump_json(keys)})
+
+        bulk("upsert_steps", [step_row(change.steps[key], now) for key in sorted(change.steps)])
+        bulk("insert_specs", [(number, dump_spec(spec)) for number, spec in change.specs])
+        bulk("insert_edges", sorted(change.edges))
+        bulk(
+            "insert_events",
+            [self._event_row(seq, fact, op if i == 0 else None) for i, (seq, fact) in enumerate(change.facts)],
+        )
+        drop("close_leases", change.leases_closed)
+        bulk(
+            "open_leases", [(x.step, x.attempt, x.worker, x.due_at, x.timeout_at, x.stop) for x in change.leases_opened]
+        )
+        stops = dict(change.stops)
+        for why in sorted(set(stops.values())):
+            keys = dump_json([key for key, its in stops.items() if its == why])
+            self.store.run("stop_leases", {"task_n": self.task_n, "why": why, "keys": keys})
+        drop("close_waits", change.waits_closed)
+        bulk("open_waits", [(wait.name, wait.step, wait.ask) for wait in change.waits_opened])
+        bulk("insert_artifacts", [_artifact_row(a.step, a.attempt, a.content) for a in change.artifacts])
+
+    def _event_row(self, seq: int, fact: Any, op: str | None) -> tuple[int, str, int, str | None, str]:
+        if isinstance(fact, TaskSubmitted):
+            fact = replace(fact, number=self.task_n)
+        kind, v, body = dump_fact(fact)
+        return seq, kind, v, op, body
+
+
+def _artifact_row(step: str, attempt: int, content: JsonMap) -> list[Any]:
+    known = ("name", "digest", "size_bytes", "media_type")
+    rest = {name: value for name, value in content.items() if name not in known}
+    return [
+        step, attempt, content["name"], content["digest"], content["size_bytes"],
+        content.get("media_type", "application/octet-stream"), dump_json(rest) if rest else None,
+    ]  # fmt: skip
+
+
+class SqlBlocks(ABC):
+    """Blocks and groups, over what a dialect can do on the connection of this thread."""
+
+    def __init__(
+        self,
+        queries: Mapping[str, str],
+        clock: Callable[[], int] | None = None,
+        fault: Callable[[str], None] | None = None,
+    ) -> None:
+        self.queries = queries
+        self.now = clock or wall_clock
+        self.fault = fault or no_fault
+        self._specs: dict[tuple[str, int], StepSpec] = {}
+        self._options: dict[str, TaskOptions] = {}
+
+    @property
+    @abstractmethod
+    def here(self) -> Here: ...
+    @abstractmethod
+    def select(self, name: str, params: Params) -> list[Row]:
+        """Rows of a statement that only reads; inside a block or a group, on its connection."""
+
+    @abstractmethod
+    def run(self, name: str, params: Params) -> list[Row]:
+        """A statement of the transaction that is under way."""
+
+    @abstractmethod
+    def single(self, name: str, params: Params) -> list[Row]:
+        """A statement that writes and commits by itself; inside a group it commits with the group."""
+
+    @abstractmethod
+    def begin(self) -> None: ...
+    @abstractmethod
+    def commit(self) -> None:
+        """If it raises, nothing was written and `rollback` is called."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """Never raises; fine if there is nothing to roll back."""
+
+    # blocks
+
+    def create(self, task_id: str) -> AbstractContextManager[Tx]:
+        return self._block(task_id, None, created=True)
+
+    def task(self, task_id: str, key: str | None = None) -> AbstractContextManager[Tx]:
+        return self._block(task_id, key, created=False)
+
+    @contextmanager
+    def _block(self, task_id: str, key: str | None, created: bool) -> Iterator[Tx]:
+        here = self.here
+        assert not here.block, "nobody locks two tasks"
+        if here.lost is not None:
+            raise StoreError(f"this group was rolled back ({here.lost}); leave it and try again")
+        here.block = True
+        try:
+            self._lock(here)
+            tx = SqlTx(self, task_id, key, created)
+            yield tx
+            if tx.saved is not None or tx.sent:
+                self._write(here, tx)
+            if here.group:
+                self.fault("group.release")
+            else:
+                self._commit(here)
+        except BaseException:
+            if not here.group:
+                self._undo(here)
+            raise
+        finally:
+            here.block = False
+
+    @contextmanager
+    def group(self) -> Iterator[None]:
+        here = self.here
+        assert not here.group and not here.block, "a group stands in no other group and in no block"
+        here.group = True
+        try:
+            yield
+            if here.lost is not None:
+                raise here.lost
+            if here.begun:
+                self._commit(here)
+        except BaseException:
+            self._undo(here)
+            raise
+        finally:
+            here.group, here.lost = False, None
+
+    def _lock(self, here: Here) -> None:
+        if not here.begun:
+            self.fault("begin")
+            self.begin()
+            here.begun = True
+            self.fault("locked")
+
+    def _write(self, here: Here, tx: SqlTx) -> None:
+        try:
+            tx.write()
+            self.fault("written")
+        except BaseException as error:
+            here.lost = error if here.group else None
+            self._undo(here)
+            raise
+
+    def _commit(self, here: Here) -> None:
+        self.fault("commit")
+        self.commit()
+        here.begun = False
+        self.fault("committed")
+
+    def _undo(self, here: Here) -> None:
+        if here.begun:
+            here.begun = False
+            self._specs.clear()  # what was read may never have been
+            self._options.clear()
+            self.rollback()
+
+    # what never changes once written
+
+    def spec_of(self, task_id: str, task_n: int, number: int) -> StepSpec:
+        spec = self._specs.get((task_id, number))
+        if spec is None:
+            rows = self.select("spec", {"task_n": task_n, "number": number})
+            if not rows:
+                raise NotFound(f"task {task_id!r} has no spec {number}")
+            if len(self._specs) >= CACHE_MAX:
+                self._specs.clear()
+            spec = self._specs[task_id, number] = load_spec(rows[0][0])
+        return spec
+
+    def options(self, task_id: str, task_n: int) -> TaskOptions:
+        options = self._options.get(task_id)
+        if options is None:
+            if len(self._options) >= CACHE_MAX:
+                self._options.clear()
+            options = load_options(self.select("options", {"task_n": task_n})[0][0])
+            self._options[task_id] = options
+        return options
+
+
+def load_object(text: str | None) -> Any:
+    return None if text is None else json.loads(text)

@@ -1,0 +1,258 @@
+"""Peeks, the writes of a running attempt, and reads: one statement each, outside any lock."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from longtask.core.codec import dump_json, load_options
+from longtask.core.errors import NotFound, Refused
+from longtask.core.events import Event
+from longtask.core.model import POOL_SYSTEM, Lease, Signal, Step, StepSpec, Task
+from longtask.store.base import SqlBlocks, below, load_object
+from longtask.store.contract import ArtifactEntry, Beat, Checkpoint, Chunk, JournalRow, Progress, Ref, WorkerRow
+from longtask.store.rows import TASK_WIDTH, Row, pool_column, to_event, to_lease, to_signal, to_step, to_task
+
+PREFIX_LENGTH_MIN = 8
+NEWEST = 2**62
+
+
+def _whole_task(row: Row) -> Task:
+    return to_task(row, load_options(row[TASK_WIDTH]))
+
+
+def _journal_row(row: Row) -> JournalRow:
+    n, kind, name, fingerprint, attempt, body, *numbers = row
+    return JournalRow(n, kind, name, fingerprint, attempt, load_object(body), *numbers)
+
+
+class SqlPeeks(SqlBlocks):
+    """What may be stale."""
+
+    def claimable(self, pool: str, limit: int) -> list[Ref]:
+        name = "claimable_system" if pool == POOL_SYSTEM else "claimable"
+        return self._refs(name, pool=pool_column(pool), now=self.now(), limit=below(limit))
+
+    def unsettled(self, limit: int) -> list[Ref]:
+        return self._refs("unsettled", limit=below(limit))
+
+    def overdue(self, limit: int) -> list[Ref]:
+        return self._refs("overdue", now=self.now(), limit=below(limit))
+
+    def mergeable(self, limit: int) -> list[Ref]:
+        return self._refs("mergeable", now=self.now(), limit=below(limit))
+
+    def _refs(self, name: str, **params: Any) -> list[Ref]:
+        return [Ref(task_id, key) for task_id, key in self.select(name, params)]
+
+    def expired(self, limit: int) -> list[Lease]:
+        return [to_lease(row) for row in self.select("expired", {"now": self.now(), "limit": below(limit)})]
+
+    def closing(self, limit: int) -> list[str]:
+        return [row[0] for row in self.select("closing", {"limit": below(limit)})]
+
+    def next_due_at(self) -> int | None:
+        at: int | None = self.select("next_due_at", {"now": self.now()})[0][0]
+        return at
+
+
+class SqlAttempts(SqlBlocks):
+    """What a running attempt writes: each statement looks its lease up by itself."""
+
+    def beat(self, ref: Ref, attempt: int, due_at: int) -> Beat | None:
+        rows = self.single("beat", _of(ref, attempt) | {"due_at": due_at})
+        return Beat(rows[0][0]) if rows else None
+
+    def tell_progress(self, ref: Ref, attempt: int, done: int, total: int, text: str) -> bool:
+        told = {"done": done, "total": total, "text": text, "at": self.now()}
+        return bool(self.single("tell_progress", _of(ref, attempt) | told))
+
+    def journal_started(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool:
+        return self._journal("journal_started", ref, attempt, run, row, {"at": row.started_at or self.now()})
+
+    def journal_done(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool:
+        now = self.now()
+        done = {
+            "tokens_in": row.tokens_in,
+            "tokens_out": row.tokens_out,
+            "micros": row.micros,
+            "started_at": row.started_at or now,
+            "done_at": row.done_at or now,
+            "body": dump_json(row.body),
+        }
+        return self._journal("journal_done", ref, attempt, run, row, done)
+
+    def _journal(self, name: str, ref: Ref, attempt: int, run: int, row: JournalRow, more: dict[str, Any]) -> bool:
+        key = _of(ref, attempt) | {"run": run, "n": row.n}
+        if self.single(name, key | {"kind": row.kind, "name": row.name, "fingerprint": row.fingerprint} | more):
+            return True
+        if not self.select("holds", _of(ref, attempt)):
+            return False
+        there = self.select("journal_row", {"task_id": ref.task_id, "step": ref.step, "run": run, "n": row.n})
+        if there and there[0][3] != row.fingerprint:
+            raise Refused(
+                f"step {ref.step!r}: call {row.n} of run {run} is on record as another request ({there[0][3]!r}, "
+                f"now {row.fingerprint!r}); begin a new run"
+            )
+        return bool(there)  # it has ended before: the record stands
+
+    def put_checkpoint(self, ref: Ref, checkpoint: Checkpoint) -> bool:
+        saved = {
+            "run": checkpoint.run,
+            "position": checkpoint.position,
+            "tree": checkpoint.tree,
+            "at": checkpoint.at or self.now(),
+        }
+        return bool(self.single("put_checkpoint", _of(ref, checkpoint.attempt) | saved))
+
+
+def _of(ref: Ref, attempt: int) -> dict[str, Any]:
+    return {"task_id": ref.task_id, "step": ref.step, "attempt": attempt}
+
+
+class SqlReads(SqlBlocks):
+    """For those who look on."""
+
+    def get_task(self, handle: str) -> Task:
+        name, dash, number = handle.rpartition("-")
+        if handle == "@last":
+            rows = self.select("last_task", {})
+        elif not (rows := self.select("task_by_id", {"id": handle})) and len(handle) >= PREFIX_LENGTH_MIN:
+            rows = self.select("tasks_by_prefix", {"low": handle, "high": handle + "\U0010ffff"})
+        if not rows and dash and number.isascii() and number.isdigit() and len(number) < 19:
+            rows = [r for r in self.select("task_by_number", {"n": int(number)}) if r[2] == name]
+        if len(rows) > 1:
+            raise Refused(f"task {handle!r} fits {rows[0][1]!r} and {rows[1][1]!r}; give more characters")
+        if not rows:
+            raise NotFound("there is no task yet" if handle == "@last" else f"no task {handle!r}")
+        return _whole_task(rows[0])
+
+    def tasks(self, *, open_only: bool, workspace_id: str | None, before: int, limit: int) -> list[Task]:
+        name = "tasks" + ("_of_workspace" if workspace_id is not None else "") + ("_open" if open_only else "")
+        params: dict[str, Any] = {"before": before or NEWEST, "limit": below(limit)}
+        if workspace_id is not None:
+            params["workspace_id"] = workspace_id
+        return [_whole_task(row) for row in self.select(name, params)]
+
+    def task_by_key(self, idempotency_key: str) -> Task | None:
+        rows = self.select("task_by_key", {"idempotency_key": idempotency_key})
+        return _whole_task(rows[0]) if rows else None
+
+    def _number(self, task_id: str) -> int:
+        rows = self.select("number_of", {"task_id": task_id})
+        if not rows:
+            raise NotFound(f"no task {task_id!r}")
+        n: int = rows[0][0]
+        return n
+
+    def get_step(self, ref: Ref) -> Step:
+        rows = self.select("step", {"task_n": self._number(ref.task_id), "key": ref.step})
+        if not rows:
+            raise NotFound(f"task {ref.task_id!r} has no step {ref.step!r}")
+        return to_step(rows[0])
+
+    def spec(self, task_id: str, number: int) -> StepSpec:
+        return self.spec_of(task_id, self._number(task_id), number)
+
+    def steps(self, task_id: str, after: str, limit: int) -> list[Step]:
+        params = {"task_id": task_id, "after": after, "limit": below(limit)}
+        return [to_step(row) for row in self.select("steps_by_key", params)]
+
+    def edges(self, task_id: str, after: tuple[str, str], limit: int) -> list[tuple[str, str]]:
+        params = {"task_id": task_id, "need": after[0], "step": after[1], "limit": below(limit)}
+        return [(need, step) for need, step in self.select("edges", params)]
+
+    def needs(self, ref: Ref, limit: int) -> list[str]:
+        params = {"task_id": ref.task_id, "step": ref.step, "limit": below(limit)}
+        return [row[0] for row in self.select("needs", params)]
+
+    def items(self, ref: Ref, after: int, limit: int) -> list[Step]:
+        params = {"task_id": ref.task_id, "step": ref.step, "after": after, "limit": below(limit)}
+        return [to_step(row) for row in self.select("items", params)]
+
+    def results(self, task_id: str, keys: Sequence[str]) -> dict[str, Step]:
+        params = {"task_n": self._number(task_id), "keys": dump_json(list(keys))}
+        return {step.key: step for step in map(to_step, self.select("steps", params))}
+
+    def asking(self, *, task_id: str | None, limit: int) -> list[tuple[str, Step]]:
+        if task_id is None:
+            rows = self.select("asking", {"limit": below(limit)})
+        else:
+            rows = self.select("asking_of_task", {"task_id": task_id, "limit": below(limit)})
+        return [(row[0], to_step(row[1:])) for row in rows]
+
+    def leases(self, task_id: str, limit: int) -> list[Lease]:
+        return [to_lease(row) for row in self.select("leases", {"task_id": task_id, "limit": below(limit)})]
+
+    def events(self, task_id: str, after: int, limit: int) -> list[Event]:
+        rows = self.select("events", {"task_id": task_id, "after": after, "limit": below(limit)})
+        if not rows:
+            self._number(task_id)
+        return [to_event(row) for row in rows]
+
+    def feed(self, cursor: int, limit: int) -> tuple[list[Event], int]:
+        events = [to_event(row) for row in self.select("feed", {"cursor": cursor, "limit": below(limit)})]
+        return events, events[-1].pos if events else cursor
+
+    def journal(self, ref: Ref, run: int) -> list[JournalRow]:
+        return [_journal_row(row) for row in self.select("journal", {**_step(ref), "run": run})]
+
+    def checkpoint(self, ref: Ref, run: int) -> Checkpoint | None:
+        rows = self.select("checkpoint", {**_step(ref), "run": run})
+        return Checkpoint(*rows[0]) if rows else None
+
+    def progress(self, task_id: str, limit: int) -> list[Progress]:
+        return [Progress(*row) for row in self.select("progress", {"task_id": task_id, "limit": below(limit)})]
+
+    def inbox(self, task_id: str, after: int, limit: int) -> list[Signal]:
+        params = {"task_id": task_id, "after": after, "limit": below(limit)}
+        return [to_signal(row) for row in self.select("inbox", params)]
+
+    def artifacts(self, task_id: str, limit: int) -> list[ArtifactEntry]:
+        return [ArtifactEntry(*row) for row in self.select("artifacts", {"task_id": task_id, "limit": below(limit)})]
+
+    def get_plan(self, task_id: str) -> str | None:
+        rows = self.select("get_plan", {"task_id": task_id})
+        return rows[0][0] if rows else None
+
+    def put_plan(self, task_id: str, text: str) -> None:
+        if not self.single("put_plan", {"task_id": task_id, "body": text}):
+            raise NotFound(f"no task {task_id!r}")
+
+    # workers
+
+    def worker_seen(self, worker: WorkerRow) -> None:
+        self.single("worker_seen", {
+            "id": worker.id, "host": worker.host, "pid": worker.pid, "pools": dump_json(worker.pools),
+            "slots": worker.slots, "started_at": worker.started_at, "seen_at": worker.seen_at or self.now(),
+        })  # fmt: skip
+
+    def worker_gone(self, worker_id: str) -> None:
+        self.single("worker_gone", {"id": worker_id})
+
+    def workers(self, limit: int) -> list[WorkerRow]:
+        return [
+            WorkerRow(id_, host, pid, tuple(json.loads(pools)), slots, started_at, seen_at)
+            for id_, host, pid, pools, slots, started_at, seen_at in self.select("workers", {"limit": below(limit)})
+        ]
+
+
+def _step(ref: Ref) -> dict[str, Any]:
+    return {"task_id": ref.task_id, "step": ref.step}
+
+
+class SqlStore(SqlPeeks, SqlAttempts, SqlReads):
+    """`contract.Store`.  Output may lie elsewhere, so it is the dialect's."""
+
+    @abstractmethod
+    def put_output(self, ref: Ref, attempt: int, chunks: Sequence[Chunk]) -> bool: ...
+    @abstractmethod
+    def drop_output(self, ref: Ref, attempt: int, numbers: range) -> bool: ...
+    @abstractmethod
+    def output(self, ref: Ref, attempt: int, after: int, limit: int) -> list[Chunk]: ...
+    @abstractmethod
+    def verify(self) -> list[str]: ...
+    @abstractmethod
+    def close(self) -> None: ...

@@ -1,0 +1,58 @@
+-- What stands here under the name that it has in the other dialect too: locking reads, and bulk rows as one statement.
+-- A list of rows comes as one JSON text: an array of arrays in the order of the columns.  (`jsonb_each`, because
+-- `json_each` would hand out each row as text and read it anew for every column: 3 steps in 27 µs, not in 98.)
+
+-- name: header
+select t.*, s.* from task t left join step s on s.task_n = t.n and s.key = :key where t.id = :id
+
+-- name: steps
+select s.* from json_each(:keys) k cross join step s on s.task_n = :task_n and s.key = k.value
+
+-- name: upsert_steps
+insert into step (task_n, key, kind, stage, spec, owner, item, expansion, weight, pool, state, due_at, delayed, told,
+    untold, attempt, worker, base, began_at, ended_at, timeout_at, waiting_for, rest)
+select :task_n, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, r.value ->> 5,
+    r.value ->> 6, r.value ->> 7, r.value ->> 8, r.value ->> 9, r.value ->> 10, r.value ->> 11, r.value ->> 12,
+    r.value ->> 13, r.value ->> 14, r.value ->> 15, r.value ->> 16, r.value ->> 17, r.value ->> 18, r.value ->> 19,
+    r.value ->> 20, r.value ->> 21
+from jsonb_each(:rows) r where true
+on conflict (task_n, key) do update set spec = excluded.spec, expansion = excluded.expansion,
+    weight = excluded.weight, state = excluded.state, due_at = excluded.due_at, delayed = excluded.delayed,
+    told = excluded.told, untold = excluded.untold, attempt = excluded.attempt, worker = excluded.worker,
+    base = excluded.base, began_at = excluded.began_at, ended_at = excluded.ended_at,
+    timeout_at = excluded.timeout_at, waiting_for = excluded.waiting_for, rest = excluded.rest
+
+-- name: insert_events
+insert into event (task_n, seq, at, kind, v, actor, op, body)
+select :task_n, r.value ->> 0, :at, r.value ->> 1, r.value ->> 2, :actor, r.value ->> 3, r.value ->> 4
+from jsonb_each(:rows) r
+
+-- name: insert_edges
+insert into edge (task_n, need, step) select :task_n, r.value ->> 0, r.value ->> 1 from jsonb_each(:rows) r
+
+-- name: insert_specs
+insert into spec (task_n, number, body) select :task_n, r.value ->> 0, r.value ->> 1 from jsonb_each(:rows) r
+
+-- name: close_leases
+delete from lease where task_n = :task_n and step in (select value from json_each(:keys))
+
+-- name: open_leases
+insert into lease (task_n, step, attempt, worker, due_at, timeout_at, stop)
+select :task_n, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, r.value ->> 5
+from jsonb_each(:rows) r
+
+-- name: stop_leases
+update lease set stop = :why where task_n = :task_n and step in (select value from json_each(:keys))
+
+-- name: close_waits
+delete from wait where task_n = :task_n and step in (select value from json_each(:keys))
+
+-- name: open_waits
+insert into wait (task_n, name, step, n, ask, kind) select :task_n, r.value ->> 0, r.value ->> 1, 1, r.value ->> 2, ''
+from jsonb_each(:rows) r
+
+-- name: insert_artifacts
+insert into artifact (task_n, step, attempt, name, digest, size_bytes, media_type, at, body)
+select :task_n, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, r.value ->> 5, :at,
+    r.value ->> 6
+from jsonb_each(:rows) r

@@ -1,0 +1,136 @@
+"""Making references equal the journal, and cleaning up, which never deletes work that is not merged.
+
+An attempt's reference goes only when the task's head contains its commit; a worktree of a dead attempt is saved as a
+checkpoint before it goes; what cannot be saved stays and is named.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from longtask.core.errors import WorkspaceError
+from longtask.workspace import names
+from longtask.workspace.hub import Hub, Move, contains, has_commit, move_refs, read_refs, tree_of
+from longtask.workspace.save import pin, snapshot
+from longtask.workspace.tree import Worktree, delete, read_worktree, remove, task_folder, worktrees
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """`moved`: references that were put right.  `missing`: commits of the journal that the hub does not have."""
+
+    moved: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """`removed` and `stayed` are worktrees, `saved` those of which a checkpoint was made; `kept` are references whose
+    work is not merged, `dropped` those that nobody needs any more."""
+
+    removed: tuple[Path, ...]
+    saved: tuple[tuple[str, int, str], ...]
+    stayed: tuple[tuple[Path, str], ...]
+    kept: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+def reconcile(hub: Hub, task_id: str, head: str, attempts: Iterable[tuple[str, int, str]]) -> Reconciled:
+    """Make the head's and the delivered attempts' references be what the journal says.  All other references stay."""
+    wanted = {names.attempt_ref(task_id, step, attempt): commit for step, attempt, commit in attempts}
+    wanted[names.head_ref(task_id)] = head
+    found = read_refs(hub, names.task_refs(task_id))
+    wrong = {ref: commit for ref, commit in wanted.items() if found.get(ref) != commit}
+    missing = tuple(sorted({commit for commit in wrong.values() if not has_commit(hub, commit)}))
+    moves = [Move(ref, commit) for ref, commit in sorted(wrong.items()) if commit not in missing]
+    move_refs(hub, moves)
+    return Reconciled(tuple(move.ref for move in moves), missing)
+
+
+def clean(
+    hub: Hub,
+    task_id: str,
+    keep: Collection[str] = (),
+    done: Collection[str] = (),
+    busy: Collection[tuple[str, int]] = (),
+) -> Cleaned:
+    """Take away what a task no longer needs.
+
+    `keep`: commits whose references stay.  `done`: steps that completed, so that what their attempts left lying about
+    is of no use.  `busy`: attempts (step, number) that may still be running; their worktrees are not touched.
+    """
+    removed: list[Path] = []
+    saved: list[tuple[str, int, str]] = []
+    stayed: list[tuple[Path, str]] = []
+    spared = {names.attempt_name(step, attempt) for step, attempt in busy}
+    for path in worktrees(hub.home, task_id):
+        if path.name in spared:
+            continue
+        try:
+            wt = read_worktree(path)
+            tree = _save(hub, wt) if wt is not None and wt.step not in done else None
+        except WorkspaceError as error:
+            stayed.append((path, str(error)))
+            continue
+        if wt is not None and tree is not None:
+            saved.append((wt.step, wt.attempt, tree))
+        remove(hub.home, path)
+        removed.append(path)
+    kept, dropped = _drop_refs(hub, task_id, set(keep), {names.safe(step) for step in done})
+    _sweep(hub, task_id)
+    return Cleaned(tuple(removed), tuple(saved), tuple(stayed), tuple(kept), tuple(dropped))
+
+
+def _save(hub: Hub, wt: Worktree) -> str | None:
+    """Pin what no reference holds yet; returns its tree."""
+    if not wt.path.exists():
+        return None
+    tree = snapshot(hub, wt)
+    held = read_refs(hub, names.attempt_ref(wt.task_id, wt.step, wt.attempt))
+    if tree == wt.base_tree or any(tree_of(hub, commit) == tree for commit in held.values()):
+        return None
+    pin(hub, wt, tree)
+    return tree
+
+
+def _drop_refs(hub: Hub, task_id: str, keep: set[str], done: set[str]) -> tuple[list[str], list[str]]:
+    refs = read_refs(hub, names.task_refs(task_id))
+    head = refs.pop(names.head_ref(task_id), None)
+    merged: dict[str, int] = {}  # step: its newest merged attempt; checkpoints up to it are overtaken
+    for ref, commit in refs.items():
+        step, attempt = _parts(ref)
+        if "/attempts/" in ref and head is not None and contains(hub, head, commit):
+            merged[step] = max(attempt, merged.get(step, 0))
+    kept: list[str] = []
+    moves: list[Move] = []
+    for ref, commit in sorted(refs.items()):
+        step, attempt = _parts(ref)
+        if "/attempts/" in ref:
+            useless = head is not None and contains(hub, head, commit)
+        else:
+            useless = step in done or attempt <= merged.get(step, 0)
+        if useless and commit not in keep:
+            moves.append(Move(ref, None, commit))
+        else:
+            kept.append(ref)
+    move_refs(hub, moves)
+    return kept, [move.ref for move in moves]
+
+
+def _parts(ref: str) -> tuple[str, int]:
+    step, _, attempt = ref.rsplit("/", 1)[1].rpartition(".")
+    return step, int(attempt)
+
+
+def _sweep(hub: Hub, task_id: str) -> None:
+    """What kills left in the trash, and the task's folder if nothing is in it."""
+    trash = hub.home / names.TREES / ".trash"
+    if trash.is_dir():
+        for thing in trash.iterdir():
+            delete(thing)
+    folder = task_folder(hub.home, task_id)
+    if folder.is_dir() and not any(folder.iterdir()):
+        shutil.rmtree(folder, ignore_errors=True)

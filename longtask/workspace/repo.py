@@ -1,0 +1,294 @@
+"""The user's repository: where a task's base comes from.
+
+It is read, never changed (`publish.py` adds one branch): index, files, settings, stash and HEAD stay as they are, and
+no program that its settings name is run.  What counts as dirty is what the user's own git would list, with the user's
+own lists of ignored files.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from longtask.core.errors import NotFound, Refused, WorkspaceError
+from longtask.workspace import names
+from longtask.workspace.git import GitFailed, Place, git, locked, shown
+from longtask.workspace.hub import (
+    Hub,
+    Move,
+    commit_tree,
+    make_hub,
+    move_refs,
+    read_ref,
+    take_stale_lock,
+    write_if_new,
+)
+
+Dirty = Literal["refuse", "ignore", "include"]
+
+NAMES_MAX = 8  # names in one message
+
+# Since CVE-2022-24765 the serving side checks the owner too, and takes the exception from its own command line only.
+SERVE = "git -c safe.directory='*' upload-pack"
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Where a task starts.  `branch` None: detached, or not named by a branch.  `note`: what the user should know."""
+
+    commit: str
+    branch: str | None
+    note: str = ""
+
+
+class DirtyTree(Refused):
+    """The working tree holds what the base would not; `paths` names it."""
+
+    def __init__(self, folder: Path, paths: Collection[str]) -> None:
+        self.paths = tuple(paths)
+        super().__init__(
+            f"repository '{shown(str(folder))}': {_counted(self.paths)} not committed: "
+            "commit, or choose with --dirty ignore|include (leave out, or start from the files as they are)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What is not committed in the working tree; `unmerged` and `nested` (repositories inside) cannot be included."""
+
+    paths: tuple[str, ...]
+    unmerged: tuple[str, ...]
+    nested: tuple[str, ...]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.paths, *self.unmerged, *self.nested)
+
+
+def open_repository(home: Path, folder: Path) -> Hub:
+    """Find the repository around `folder` and its hub.  Raises WorkspaceError."""
+    place = Place(cwd=folder)
+    found = git(place, "rev-parse", "--path-format=absolute", "--git-common-dir", ok=(0, 128))
+    if found.code:
+        raise WorkspaceError(
+            f"'{shown(str(folder))}' is in no git repository that can be read ({found.err}): run `git init` there"
+        )
+    top = git(place, "rev-parse", "--path-format=absolute", "--show-toplevel", ok=(0, 128))
+    object_format = git(place, "rev-parse", "--show-object-format").line
+    repository = Path(os.path.realpath(found.line))
+    hub = make_hub(home, repository, Path(top.line) if top.code == 0 else repository, object_format)
+    write_if_new(hub.excludes, _excludes(hub))
+    return hub
+
+
+def _excludes(hub: Hub) -> bytes:
+    """The user's own ignored files, which stand in no commit; a worktree would commit `.idea` and the like."""
+    named = git(
+        Place(git_dir=hub.repository),
+        *("config", "--includes", "--type=path", "--get", "core.excludesFile"),
+        ok=(0, 1, 128),
+        # The user's own settings are read here, for this one name; nothing in them is obeyed.
+        env={"GIT_CONFIG_GLOBAL": os.environ.get("GIT_CONFIG_GLOBAL"), "GIT_CONFIG_COUNT": None},
+    ).line
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    sources = [Path(named) if named else config / "git" / "ignore", hub.repository / "info" / "exclude"]
+    parts: list[bytes] = []
+    for source in sources:
+        try:
+            parts.append(source.read_bytes().rstrip(b"\n") + b"\n")
+        except OSError:
+            continue
+    return b"".join(parts)
+
+
+# The base
+
+
+def take_base(hub: Hub, ref: str | None, dirty: Dirty, aside: Iterable[Path] = ()) -> Base:
+    """Resolve to a commit and bring it into the hub.
+
+    `aside`: files that do not count as dirty and are not included, such as the plan itself.  A `ref` that is not what
+    is checked out leaves nothing to decide: the working tree belongs to another commit, and the note says so.
+    """
+    head = _resolve(hub, "HEAD")
+    commit = head if ref is None else _resolve(hub, ref)
+    if commit is None and ref is not None:
+        raise _unknown(hub, ref)
+    branch = _branch(hub, ref)
+    if commit is None:
+        return _first_commit(hub, branch, dirty, aside)
+    changes = _changes(hub, aside)
+    if changes.all and commit == head and dirty == "refuse":
+        raise DirtyTree(hub.folder, changes.all)
+    if changes.all and commit != head and dirty == "include":
+        raise Refused(
+            f"base {ref!r} is not what is checked out in '{shown(str(hub.folder))}': "
+            "check it out first, or leave out --dirty include"
+        )
+    _fetch(hub, commit)
+    if not changes.all:
+        return Base(commit, branch)
+    if commit != head:
+        return Base(commit, branch, f"{_counted(changes.all)} not committed; the base is {ref!r}, without them")
+    if dirty == "ignore":
+        return Base(commit, branch, f"{_counted(changes.all)} not committed and not part of the base")
+    made = _include(hub, commit, changes)
+    if made is None:
+        return Base(commit, branch, _left_out(changes))
+    return Base(made, branch, f"includes {_counted(changes.paths)} not committed{_left_out(changes)}")
+
+
+def adopt(hub: Hub, task_id: str, step: str, attempt: int, name: str, folder: Path | None) -> str:
+    """Bring a person's commit in as an attempt's: `name` in `folder` (a worktree), or in the user's repository."""
+    source = folder or hub.folder
+    found = git(Place(cwd=source), "rev-parse", "--verify", "--quiet", f"{_plain(name)}^{{commit}}", ok=(0, 1, 128))
+    if found.code:
+        raise NotFound(f"commit {name!r}: no such commit in '{shown(str(source))}'")
+    commit = found.line
+    _fetch(hub, commit, source)
+    move_refs(hub, [Move(names.attempt_ref(task_id, step, attempt), commit)])
+    return commit
+
+
+def _resolve(hub: Hub, name: str) -> str | None:
+    done = git(Place(cwd=hub.folder), "rev-parse", "--verify", "--quiet", f"{_plain(name)}^{{commit}}", ok=(0, 1, 128))
+    return done.line if done.code == 0 else None
+
+
+def _plain(name: str) -> str:
+    if not name or name.startswith("-") or "\0" in name:
+        raise NotFound(f"base {shown(name)!r} cannot be the name of a commit")
+    return name
+
+
+def _branch(hub: Hub, name: str | None) -> str | None:
+    words = ("symbolic-ref", "HEAD") if name is None else ("rev-parse", "--symbolic-full-name", "--verify", name)
+    done = git(Place(cwd=hub.folder), words[0], "--quiet", *words[1:], ok=(0, 1, 128))
+    return done.line.removeprefix("refs/heads/") if done.line.startswith("refs/heads/") else None
+
+
+def _unknown(hub: Hub, name: str) -> NotFound:
+    kinds = ("refs/heads", "refs/tags", "refs/remotes")
+    listed = git(Place(cwd=hub.folder), "for-each-ref", "--format=%(refname:short)", *kinds)
+    near = difflib.get_close_matches(name, os.fsdecode(listed.out).splitlines(), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return NotFound(f"base {shown(name)!r}: no such branch, tag or commit in '{shown(str(hub.folder))}'{hint}")
+
+
+def _fetch(hub: Hub, commit: str, source: Path | None = None) -> None:
+    """Bring a commit, its history and the tags on it into the hub, and pin it."""
+    pin = names.base_ref(commit)
+    if read_ref(hub, pin):
+        return
+    words = ["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"]
+    words += ["--update-shallow", f"--upload-pack={SERVE}", str(source or hub.repository), f"+{commit}:{pin}"]
+    for _ in range(4):
+        try:
+            git(hub.place, *words)
+            return
+        except GitFailed as error:
+            failed = error
+            with locked(hub.path / "longtask.lock"):
+                if not take_stale_lock(hub, error):
+                    break
+    if git(Place(cwd=hub.folder), "config", "--get-regexp", r"^remote\..*\.promisor$", ok=(0, 1)).code == 0:
+        raise WorkspaceError(
+            f"repository '{shown(str(hub.repository))}' is a partial clone and lacks some of its objects: "
+            "run `git fetch --refetch --no-filter`, or use a full clone"
+        ) from failed
+    raise failed
+
+
+# The working tree
+
+
+def _changes(hub: Hub, aside: Iterable[Path]) -> _Changes:
+    """What `git status` would list there, by name."""
+    if hub.folder == hub.repository:  # bare: there is no working tree
+        return _Changes((), (), ())
+    settings = {"core.excludesFile": str(hub.excludes), **_no_filters(hub)}
+    words = ("--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty")
+    listed = git(Place(cwd=hub.folder), "status", *words, settings=settings).names
+    hidden = {os.path.relpath(os.path.realpath(path), os.path.realpath(hub.folder)) for path in aside}
+    paths: list[str] = []
+    unmerged: list[str] = []
+    nested: list[str] = []
+    for line in listed:
+        kind, rest = line[0], line[2:]
+        path = rest.split(" ", {"1": 7, "u": 9}.get(kind, 0))[-1]
+        if path in hidden:
+            continue
+        if kind == "u":
+            unmerged.append(path)
+        elif path.endswith("/"):
+            nested.append(path)
+        else:
+            paths.append(path)
+    return _Changes(tuple(paths), tuple(unmerged), tuple(nested))
+
+
+def _no_filters(hub: Hub) -> dict[str, str]:
+    """Settings that switch off every filter program that the repository's own settings name."""
+    found = git(Place(cwd=hub.folder), "config", "-z", "--name-only", "--get-regexp", r"^filter\.", ok=(0, 1))
+    drivers = {key.rsplit(".", 1)[0] for key in found.names}
+    return {
+        f"{driver}.{part}": value
+        for driver in drivers
+        for part, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+    }
+
+
+def _first_commit(hub: Hub, branch: str | None, dirty: Dirty, aside: Iterable[Path]) -> Base:
+    if dirty != "include":
+        raise Refused(
+            f"repository '{shown(str(hub.folder))}' has no commit yet: make a first one "
+            "(`git add -A && git commit`), or choose --dirty include to start from the files as they are"
+        )
+    changes = _changes(hub, aside)
+    made = _include(hub, None, changes)
+    if made is None:
+        raise Refused(f"repository '{shown(str(hub.folder))}' has neither a commit nor a file to start from: add one")
+    return Base(made, branch, f"no commit yet: starts from {_counted(changes.paths)}{_left_out(changes)}")
+
+
+def _include(hub: Hub, head: str | None, changes: _Changes) -> str | None:
+    """A commit of the working tree, written into the hub through an index of our own.  None: nothing to include."""
+    if changes.unmerged:
+        raise Refused(
+            f"repository '{shown(str(hub.folder))}' is in the middle of a merge "
+            f"({_counted(changes.unmerged)} unmerged): finish it, or choose --dirty ignore"
+        )
+    if not changes.paths:
+        return None
+    with tempfile.TemporaryDirectory(prefix="longtask-") as folder:
+        place = Place(git_dir=hub.path, work_tree=hub.folder, index=Path(folder) / "index")
+        if head is not None:
+            git(place, "read-tree", head)
+        listed = b"".join(os.fsencode(path) + b"\0" for path in changes.paths)
+        git(place, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=listed)
+        tree = git(place, "write-tree").line
+    parents = [head] if head is not None else []
+    commit = commit_tree(hub, tree, parents, "Working tree as it was when the task was submitted\n")
+    move_refs(hub, [Move(names.base_ref(commit), commit)])
+    return commit
+
+
+def _left_out(changes: _Changes) -> str:
+    if not changes.nested:
+        return ""
+    return f"; left out: {_listed(changes.nested)} (repositories inside the repository)"
+
+
+def _counted(paths: Collection[str]) -> str:
+    return f"{len(paths)} file{'s' if len(paths) != 1 else ''} ({_listed(paths)})"
+
+
+def _listed(paths: Collection[str]) -> str:
+    first = [f"'{shown(path)}'" for path in list(paths)[:NAMES_MAX]]
+    more = len(paths) - len(first)
+    return ", ".join(first) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,187 @@
+"""Saving: what lies in a worktree becomes a tree, a checkpoint, a commit, or the patch of what a command left behind.
+
+What is saved is what lies in the files, whatever the attempt did with git: tracked or not, but not ignored.  They are
+read through the hub and an index of our own, kept beside the worktree, so a save costs what changed, and the attempt's
+repository is not even looked at.  One save at a time per worktree.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from longtask.core.errors import Refused, WorkspaceError
+from longtask.workspace import names
+from longtask.workspace.git import GitFailed, Place, git, locked, quoted, shown
+from longtask.workspace.hub import Hub, Move, commit_tree, diff, diff_tree, move_refs, read_ref, tree_of
+from longtask.workspace.tree import Worktree
+
+TRIES = 3  # files may vanish while they are read
+NESTED_MAX = 16  # levels of repositories inside repositories
+PATCH_BYTES_MAX = 32 * 1024 * 1024  # of files whose patch is held in memory
+
+GITLINK = b"160000"
+
+
+def snapshot(hub: Hub, wt: Worktree, *, index: Path | None = None, objects: Path | None = None) -> str:
+    """Write the files as a tree; no reference holds it yet.
+
+    `index` and `objects`: a copy of our index, and a folder for what is written, when the hub shall not keep it.
+    """
+    if not wt.path.is_dir() or not any(wt.path.iterdir()):
+        raise WorkspaceError(f"worktree '{shown(str(wt.path))}' is gone or was emptied: nothing of it is saved")
+    place = wt.place(hub, index)
+    settings = {"core.excludesFile": str(wt.excludes)}
+    env: dict[str, str] = {}
+    if objects is not None:
+        env = {"GIT_OBJECT_DIRECTORY": str(objects), "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(hub.path / "objects")}
+    with locked(wt.own_path / "lock") as hold:
+        assert place.index is not None
+        place.index.with_name(place.index.name + ".lock").unlink(missing_ok=True)
+        tries = TRIES
+        for _ in range(NESTED_MAX):
+            added = git(place, "add", "--all", ok=(0, 1, 128), settings=settings, env=env, hold=(hold,))
+            if added.code == 0:
+                tree = git(place, "write-tree", env=env, hold=(hold,)).line
+                inside = _committed_inside(hub, wt, tree, env)
+                if not inside:
+                    return tree
+            else:
+                inside = _uncommitted_inside(place, settings)
+                tries -= not inside
+            if not tries:
+                break
+            _enter(place, inside)
+    raise GitFailed(("add",), str(wt.path), added.code, added.err)
+
+
+# A repository inside the worktree (an agent cloned one, a test made one) would be saved as a mere link to a commit that
+# only it holds: its files would be lost.  Git takes the folder for an ordinary one as soon as something in it is in the
+# index, so a name that does not exist is put there; the next `add` drops it again.
+
+
+def _enter(place: Place, inside: Sequence[str]) -> None:
+    if not inside:
+        return
+    digits = len(git(place, "hash-object", "--stdin").line)
+    lines: list[str] = []
+    for path in inside:
+        lines.append(f"0 {'0' * digits}\t{path}")
+        lines.append(f"100644 {'1' * digits}\t{path}/.longtask-entered")
+    git(place, "update-index", "-z", "--index-info", stdin=os.fsencode("\0".join(lines) + "\0"))
+
+
+def _uncommitted_inside(place: Place, settings: Mapping[str, str]) -> list[str]:
+    listed = git(place, "ls-files", "--others", "--exclude-standard", "-z", settings=settings).names
+    return [path.rstrip("/") for path in listed if path.endswith("/")]
+
+
+def _committed_inside(hub: Hub, wt: Worktree, tree: str, env: Mapping[str, str]) -> list[str]:
+    """Links that the base does not have and `.gitmodules` does not name."""
+    if tree == wt.base_tree:
+        return []
+    changed = diff_tree(hub, "--raw", "-z", "--no-renames", wt.base_tree, tree, env=env).out.split(b"\0")
+    links = [
+        os.fsdecode(path)
+        for line, path in zip(changed[::2], changed[1::2], strict=False)
+        if line.split(b" ")[1] == GITLINK and line.split(b" ")[0] != b":" + GITLINK
+    ]
+    if not links:
+        return []
+    words = ("config", "--file", str(wt.path / ".gitmodules"), "-z", "--get-regexp", r"^submodule\..*\.path$")
+    listed = git(hub.place, *words, ok=(0, 1, 128)).names
+    modules = {entry.partition("\n")[2] for entry in listed}
+    return [path for path in links if path not in modules]
+
+
+def checkpoint(hub: Hub, wt: Worktree) -> str:
+    """Save the files as they are; returns the tree, pinned under the attempt's own reference.
+
+    Each attempt pins its own, so one that lives on past its lease cannot let go of its follower's.
+    """
+    tree = snapshot(hub, wt)
+    pin(hub, wt, tree)
+    return tree
+
+
+def pin(hub: Hub, wt: Worktree, tree: str) -> None:
+    ref = names.checkpoint_ref(wt.task_id, wt.step, wt.attempt)
+    now = read_ref(hub, ref)
+    if now is None or tree_of(hub, now) != tree:
+        made = commit_tree(hub, tree, (), f"Checkpoint of {wt.step}, attempt {wt.attempt}\n")
+        move_refs(hub, [Move(ref, made)])
+
+
+def commit(hub: Hub, wt: Worktree, message: str) -> str | None:
+    """The attempt's work as one commit on its base, pinned on its own reference.  None: nothing was changed.
+
+    In a conflict's worktree the commit has both sides as parents, always; it is refused while markers are left.
+    """
+    if wt.merges:
+        _check_markers(wt)
+    tree = snapshot(hub, wt)
+    if tree == wt.base_tree and not wt.merges:
+        return None
+    parents = (wt.base, wt.merges) if wt.merges else (wt.base,)
+    made = commit_tree(hub, tree, parents, message)
+    move_refs(hub, [Move(names.attempt_ref(wt.task_id, wt.step, wt.attempt), made)])
+    return made
+
+
+def _check_markers(wt: Worktree) -> None:
+    """The markers of this merge carry its commits, so text that merely looks like markers is nobody's mistake."""
+    marks = (f"<<<<<<< {wt.base}".encode(), f">>>>>>> {wt.merges}".encode())
+    left: list[str] = []
+    for name in wt.conflicts:
+        path = wt.path / name
+        if path.is_symlink() or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            if any(line.startswith(marks) for line in file):
+                left.append(name)
+    if left:
+        listed = ", ".join(f"'{shown(name)}'" for name in left)
+        raise Refused(f"step {wt.step!r}: conflict markers are left in {listed}: resolve them, then deliver")
+
+
+# What a command leaves behind
+
+
+def leftovers(hub: Hub, wt: Worktree) -> list[str]:
+    """Paths that differ from the base, new ones included, ignored ones not.  Writes nothing into the hub."""
+    place = wt.place(hub)
+    settings = {"core.excludesFile": str(wt.excludes)}
+    with locked(wt.own_path / "lock") as hold:
+        git(place, "update-index", "--refresh", "-q", ok=(0, 1), hold=(hold,))
+        changed = git(place, "diff-index", "--name-only", "-z", "--no-renames", wt.base_tree).names
+        new = git(place, "ls-files", "--others", "--exclude-standard", "-z", settings=settings).names
+    return sorted({*changed, *new})
+
+
+def leftover_patch(hub: Hub, wt: Worktree, bytes_max: int = PATCH_BYTES_MAX) -> bytes | None:
+    """What leads from the base to the files as they are.  None: the files have more than `bytes_max`.
+
+    Its objects are thrown away again: what no commit takes must not make the hub grow.
+    """
+    size = 0
+    for name in leftovers(hub, wt):
+        path = wt.path / name
+        size += sum(_size(inner) for inner in path.rglob("*")) if name.endswith("/") else _size(path)
+        if size > bytes_max:
+            return None
+    with tempfile.TemporaryDirectory(prefix="leftovers-", dir=wt.own_path) as folder:
+        index, objects = Path(folder, "index"), Path(folder, "objects")
+        objects.mkdir()
+        shutil.copy2(wt.index, index)
+        tree = snapshot(hub, wt, index=index, objects=objects)
+        return diff(hub, wt.base_tree, tree, borrow=objects)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0

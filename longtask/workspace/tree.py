@@ -1,0 +1,245 @@
+"""Worktrees: the folder in which one attempt works, made, found again and removed.
+
+A worktree is a small repository of its own that borrows the hub's objects, not a linked worktree of the hub: linked
+ones share stashes, branches and settings (one agent's `git stash pop` takes the edits of another, one `git worktree
+prune` forgets them all), and a kill in the middle leaves entries in the shared place.  Here whatever happens to the
+folder, its `.git` included, touches nobody else.
+
+    trees/<task>/<step>.<attempt>        the files
+    trees/<task>/<step>.<attempt>.tmp    its TMPDIR
+    trees/<task>/<step>.<attempt>.own    our index, our lock, and the record, written last: no record, half made
+
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from longtask.core.errors import Refused, WorkspaceError
+from longtask.workspace import names
+from longtask.workspace.git import EMAIL, NAME, Place, git, quoted, shown
+from longtask.workspace.hub import Hub, tree_of, write_if_new
+
+
+@dataclass(frozen=True, slots=True)
+class Worktree:
+    """One attempt's folder.  Paths are absolute.
+
+    `merges`: the commit that is being joined to `base`, if this is the worktree of a conflict; `conflicts` are its
+    paths.  `aside`: paths that are never saved (the plan's `cache`).
+    """
+
+    task_id: str
+    step: str
+    attempt: int
+    path: Path
+    base: str
+    base_tree: str
+    merges: str | None = None
+    conflicts: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
+
+    @property
+    def tmp_path(self) -> Path:
+        return self.path.with_name(self.path.name + ".tmp")
+
+    @property
+    def own_path(self) -> Path:
+        return self.path.with_name(self.path.name + ".own")
+
+    @property
+    def excludes(self) -> Path:
+        return self.own_path / "exclude"
+
+    @property
+    def index(self) -> Path:
+        return self.own_path / "index"
+
+    @property
+    def record(self) -> Path:
+        return self.own_path / "worktree.json"
+
+    def place(self, hub: Hub, index: Path | None = None) -> Place:
+        """Its files as the hub sees them, past the attempt's own repository."""
+        return Place(git_dir=hub.path, work_tree=self.path, index=index or self.index)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A merge to be done by hand: what a conflict's worktree starts from (`merge.py`)."""
+
+    commit: str
+    tree: str
+    paths: tuple[str, ...]
+    stages: bytes  # as `git update-index --index-info -z` takes them
+
+
+# Making
+
+
+def task_folder(home: Path, task_id: str) -> Path:
+    return home / names.TREES / names.safe_task(task_id)
+
+
+def checkout(
+    hub: Hub,
+    task_id: str,
+    step: str,
+    attempt: int,
+    base: str,
+    *,
+    tree: str | None = None,
+    aside: Sequence[str] = (),
+    joined: Joined | None = None,
+    keep_existing: bool = False,
+) -> Worktree:
+    """A fresh worktree at `base`, or with the files of `tree` (a checkpoint) and their difference to `base` as changes.
+
+    What an earlier call left in the place is replaced; with `keep_existing` it is kept if it is whole and at `base`.
+    """
+    path = task_folder(hub.home, task_id) / names.attempt_name(step, attempt)
+    if keep_existing:
+        found = read_worktree(path)
+        if found is not None and found.base == base and found.path.is_dir():
+            return found
+    wt = Worktree(
+        *(task_id, step, attempt, path, base, tree_of(hub, base)),
+        merges=joined.commit if joined else None,
+        conflicts=joined.paths if joined else (),
+        aside=tuple(inner_path(name) for name in aside),
+    )
+    remove(hub.home, path)
+    for folder in (wt.own_path, wt.tmp_path, wt.path):
+        folder.mkdir(mode=0o700, parents=True)
+    excludes = hub.excludes.read_bytes() + b"".join(map(_pattern, wt.aside))
+    wt.excludes.write_bytes(excludes)
+    _make_repository(hub, wt, excludes)
+    _fill(hub, wt, tree or (joined.tree if joined else wt.base_tree))
+    if joined:
+        _mark_merging(wt, joined)
+    write_if_new(wt.record, json.dumps(_record(wt)).encode())
+    return wt
+
+
+def inner_path(name: str) -> str:
+    """A path below the worktree, checked: it may neither leave it nor be git's own."""
+    path = os.path.normpath(name)
+    first = path.split(os.sep, 1)[0]
+    if os.path.isabs(path) or first in ("..", ".", "") or first.lower() == ".git":
+        raise Refused(f"path '{shown(name)}' must lie below the top of the repository")
+    return path
+
+
+def _pattern(name: str) -> bytes:
+    """An ignore pattern for just this path."""
+    escaped = "".join("\\" + c if c in "\\*?[]!# " else c for c in name)
+    return os.fsencode(f"/{escaped}\n")
+
+
+def _make_repository(hub: Hub, wt: Worktree, excludes: bytes) -> None:
+    object_format = "sha256" if len(wt.base) == 64 else "sha1"
+    git(Place(cwd=wt.path), "init", "--quiet", "--template=", f"--object-format={object_format}", ".")
+    own = wt.path / ".git"
+    settings = (
+        f"[user]\n\tname = {NAME}\n\temail = {EMAIL}\n"
+        "[commit]\n\tgpgSign = false\n[tag]\n\tgpgSign = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
+    )
+    with (own / "config").open("a") as file:
+        file.write(settings)
+    (own / "info").mkdir(exist_ok=True)
+    (own / "info" / "exclude").write_bytes(excludes)
+    (own / "objects" / "info" / "alternates").write_bytes(os.fsencode(quoted(hub.path / "objects") + "\n"))
+    tags = git(hub.place, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags").out
+    (own / "packed-refs").write_bytes(tags)
+    (own / "HEAD").write_text(f"{wt.base}\n")
+    if (hub.path / "shallow").exists():
+        shutil.copyfile(hub.path / "shallow", own / "shallow")
+
+
+def _fill(hub: Hub, wt: Worktree, tree: str) -> None:
+    """Write the files; then the attempt's own index starts as a copy of ours, at the base."""
+    git(wt.place(hub), "read-tree", "--reset", "-u", tree)
+    # With its time: git looks again at files that are as young as the index, and the copy is younger than it looks.
+    shutil.copy2(wt.index, wt.path / ".git" / "index")
+    if tree != wt.base_tree:
+        theirs = Place(git_dir=wt.path / ".git", work_tree=wt.path)
+        git(theirs, "read-tree", "--reset", wt.base_tree)
+        git(theirs, "update-index", "--refresh", "-q", ok=(0, 1))
+
+
+def _mark_merging(wt: Worktree, joined: Joined) -> None:
+    """`git status` in the worktree shall say what there is to do."""
+    theirs = Place(git_dir=wt.path / ".git", work_tree=wt.path)
+    git(theirs, "update-index", "-z", "--index-info", stdin=joined.stages)
+    (wt.path / ".git" / "MERGE_HEAD").write_text(f"{joined.commit}\n")
+    (wt.path / ".git" / "MERGE_MSG").write_text(f"Merge {joined.commit} into {wt.base}\n")
+
+
+def _record(wt: Worktree) -> dict[str, object]:
+    fields = ("task_id", "step", "attempt", "base", "base_tree", "merges", "conflicts", "aside")
+    return {field: getattr(wt, field) for field in fields}
+
+
+def read_worktree(path: Path) -> Worktree | None:
+    """The worktree that another process made; None: there is none, or it is half made."""
+    try:
+        known = json.loads(path.with_name(path.name + ".own").joinpath("worktree.json").read_bytes())
+        known.update({field: tuple(known[field]) for field in ("conflicts", "aside")})
+        return Worktree(path=path, **known)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise WorkspaceError(f"record of worktree '{shown(str(path))}' is damaged: {error}") from None
+
+
+def worktrees(home: Path, task_id: str) -> list[Path]:
+    """The places of a task's worktrees, half-made ones included."""
+    folder = task_folder(home, task_id)
+    if not folder.is_dir():
+        return []
+    found = {part.with_name(part.name.removesuffix(".own").removesuffix(".tmp")) for part in folder.iterdir()}
+    return sorted(found)
+
+
+# Removing
+
+
+def remove(home: Path, path: Path) -> bool:
+    """Take a worktree away with all that is beside it.  False: something could not be deleted and lies in the trash.
+
+    Moving it out of the way first means that a kill leaves a worktree or none, never half of one.
+    """
+    trees = home / names.TREES
+    if path.parent.parent != trees:
+        raise WorkspaceError(f"'{shown(str(path))}' is not a worktree of ours: not removed")
+    trash = trees / ".trash"
+    gone = True
+    for ending in (".own", "", ".tmp"):  # the record first: without it the rest counts as half made
+        part = path.with_name(path.name + ending)
+        if not os.path.lexists(part):
+            continue
+        trash.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(dir=trash))
+        part.rename(place / "removed")
+        gone &= delete(place)
+    return gone
+
+
+def delete(folder: Path) -> bool:
+    """Delete a folder whatever the modes inside (package caches make theirs read-only).  False: not all of it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        return True
+    for inner, _, _ in os.walk(folder):
+        try:
+            os.chmod(inner, 0o700)
+        except OSError:
+            continue
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()

@@ -1,0 +1,164 @@
+"""The workspace of a task: what engine, steps and command line ask of git.
+
+The order in which the engine uses it (SEMANTICS 59): `checkout` at the claim's base, `commit` on the attempt's own
+reference, the delivery in the journal, `merge` outside any lock, the new head in the journal, then `advance` and
+`publish`.  A kill between any two of them leaves work that is done again with the same result, or references that
+`reconcile` moves to where the journal says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from longtask.workspace import clean, hub, merge, names, publish, repo, save, setup, tree
+from longtask.workspace.clean import Cleaned, Reconciled
+from longtask.workspace.hub import Hub, Stat
+from longtask.workspace.merge import Conflict, Merged
+from longtask.workspace.publish import NotPublished, Published
+from longtask.workspace.repo import Base, Dirty
+from longtask.workspace.tree import Worktree
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Holds nothing open; any number of threads and processes may use one at a time."""
+
+    hub: Hub
+
+    @property
+    def id(self) -> str:
+        return self.hub.id
+
+    @classmethod
+    def open(cls, home: Path, repository: Path) -> Workspace:
+        """The workspace of the repository around this folder.  Raises WorkspaceError."""
+        return cls(repo.open_repository(home.absolute(), repository.absolute()))
+
+    @classmethod
+    def at(cls, home: Path, workspace_id: str) -> Workspace:
+        """One that was opened before, by any process on this machine.  Raises NotFound."""
+        return cls(hub.find_hub(home.absolute(), workspace_id))
+
+    # Where a task starts
+
+    def base(self, ref: str | None = None, dirty: Dirty = "refuse", aside: Iterable[Path] = ()) -> Base:
+        """Resolve to a commit and bring it into the hub.  Raises DirtyTree, Refused, NotFound."""
+        return repo.take_base(self.hub, ref, dirty, aside)
+
+    def adopt(self, task_id: str, step: str, attempt: int, name: str, folder: Path | None = None) -> str:
+        """A person's commit becomes the attempt's; `name` is looked up in `folder`, or the user's repository."""
+        return repo.adopt(self.hub, task_id, step, attempt, name, folder)
+
+    # An attempt's folder
+
+    def checkout(
+        self,
+        task_id: str,
+        step: str,
+        attempt: int,
+        base: str,
+        tree_id: str | None = None,
+        keep_existing: bool = False,
+        aside: Sequence[str] = (),
+    ) -> Worktree:
+        return tree.checkout(
+            self.hub, task_id, step, attempt, base, tree=tree_id, keep_existing=keep_existing, aside=aside
+        )
+
+    def conflict_checkout(
+        self, task_id: str, step: str, attempt: int, head: str, commit: str, tree_id: str | None = None
+    ) -> Worktree:
+        return merge.conflict_checkout(self.hub, task_id, step, attempt, head, commit, tree_id)
+
+    def find(self, task_id: str, step: str, attempt: int) -> Worktree | None:
+        """The worktree that another process made; None: there is none, or it is half made."""
+        folder = tree.task_folder(self.hub.home, task_id)
+        return tree.read_worktree(folder / names.attempt_name(step, attempt))
+
+    def checkpoint(self, wt: Worktree) -> str:
+        """Save the files as a tree, pinned; returns its id."""
+        return save.checkpoint(self.hub, wt)
+
+    def commit(self, wt: Worktree, message: str) -> str | None:
+        """The attempt's work as one commit on its base, on its own reference.  None: nothing was changed."""
+        return save.commit(self.hub, wt, message)
+
+    def leftovers(self, wt: Worktree) -> list[str]:
+        return save.leftovers(self.hub, wt)
+
+    def leftover_patch(self, wt: Worktree, bytes_max: int = save.PATCH_BYTES_MAX) -> bytes | None:
+        """None: the files have more than `bytes_max`."""
+        return save.leftover_patch(self.hub, wt, bytes_max)
+
+    def remove(self, wt: Worktree) -> bool:
+        """Take the worktree away, saved or not.  False: some files could not be deleted and lie in the trash."""
+        return tree.remove(self.hub.home, wt.path)
+
+    # History
+
+    def merge(self, head: str, commit: str, message: str) -> Merged | Conflict:
+        return merge.merge(self.hub, head, commit, message)
+
+    def contains(self, commit: str, ancestor: str) -> bool:
+        return hub.contains(self.hub, commit, ancestor)
+
+    def has_commit(self, commit: str) -> bool:
+        return hub.has_commit(self.hub, commit)
+
+    def tree_of(self, commit: str) -> str:
+        return hub.tree_of(self.hub, commit)
+
+    def diff(self, a: str, b: str) -> bytes:
+        return hub.diff(self.hub, a, b)
+
+    def stat(self, a: str, b: str) -> Stat:
+        return hub.stat(self.hub, a, b)
+
+    def read_file(self, commit: str, path: str) -> bytes:
+        return hub.read_file(self.hub, commit, path)
+
+    # References
+
+    def head(self, task_id: str) -> str | None:
+        return hub.read_ref(self.hub, names.head_ref(task_id))
+
+    def advance(self, task_id: str, head: str, expected: str | None = None) -> bool:
+        """With `expected` a compare-and-set (`""`: there is none yet); without, forward only and repeatable."""
+        return hub.advance(self.hub, task_id, head, expected)
+
+    def reconcile(self, task_id: str, head: str, attempts: Iterable[tuple[str, int, str]] = ()) -> Reconciled:
+        return clean.reconcile(self.hub, task_id, head, attempts)
+
+    def publish(self, branch: str, head: str) -> Published | NotPublished:
+        return publish.publish(self.hub, branch, head)
+
+    # Room
+
+    def clean(
+        self,
+        task_id: str,
+        keep: Collection[str] = (),
+        done: Collection[str] = (),
+        busy: Collection[tuple[str, int]] = (),
+    ) -> Cleaned:
+        return clean.clean(self.hub, task_id, keep, done, busy)
+
+    def compact(self) -> None:
+        """Pack the hub.  Slow; for an idle hour."""
+        hub.compact(self.hub)
+
+    # The set-up's cache
+
+    def setup_key(self, base: str, command: str, files: Sequence[str] | None = None) -> str:
+        return setup.setup_key(self.hub, base, command, files)
+
+    def save_cache(self, wt: Worktree, key: str, paths: Sequence[str]) -> bool:
+        return setup.save_cache(self.hub, wt, key, paths)
+
+    def restore_cache(self, wt: Worktree, key: str, paths: Sequence[str]) -> bool:
+        return setup.restore_cache(self.hub, wt, key, paths)
+
+    def trim_caches(self, keep: int) -> int:
+        return setup.trim_caches(self.hub, keep)

@@ -1,0 +1,1 @@
+"""Agents: the journal, the tools, the loop and the recordings."""

@@ -1,0 +1,134 @@
+"""The two seams: what has finished is answered from its row, what has not is done again, what must not be is asked."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from longtask.agents.journal import Answer, Diverged, Halted, OutcomeUnknown, Seams, resume_tree
+from longtask.agents.witness import Count, Witness, count
+from tests.agents.line import Book, Died
+
+
+def seams(book: Book, witness: Path | None = None) -> Seams:
+    return Seams(book.journal(), book, Witness("core", 1, None if witness is None else str(witness)))
+
+
+def three_calls(s: Seams, log: list[str]) -> list[object]:
+    def act(name: str) -> Callable[[], Answer]:
+        def call() -> Answer:
+            log.append(name)
+            return Answer({"said": name}, tokens_in=7, tokens_out=3, micros=None)
+
+        return call
+
+    return [
+        s.told("do it"),
+        s.model("m", {"ask": 1}, act("turn")),
+        s.tool("edit", {"path": "a"}, act("edit"), repeatable=True, writes=True),
+        s.model("m", {"ask": 2}, act("last")),
+    ]
+
+
+def test_a_replay_answers_from_the_rows_and_calls_nothing():
+    book, log = Book(), list[str]()
+    first = three_calls(seams(book), log)
+    again = three_calls(seams(book), log)
+    assert first == again == ["do it", {"said": "turn"}, {"said": "edit"}, {"said": "last"}]
+    assert log == ["turn", "edit", "last"]
+
+
+def test_usage_stands_in_the_row_and_is_not_sent_again():
+    book = Book()
+    three_calls(seams(book), [])
+    assert [(row["kind"], row["tokens_in"], row["micros"]) for row in book.journal()] == [
+        ("told", 0, 0), ("turn", 7, None), ("tool", 7, None), ("turn", 7, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize(("frame", "when"), [("started", "before"), ("started", "after"), ("done", "before"), ("done", "after")])
+def test_killed_at_any_point_no_finished_call_is_made_again(n, frame, when, tmp_path):
+    book, log, witness = Book(), list[str](), tmp_path / "witness"
+    book.die_at = (f"journal.{frame}", n, when)
+    with pytest.raises(Died):
+        three_calls(seams(book, witness), log)
+    assert three_calls(seams(book, witness), log)[-1] == {"said": "last"}
+    name = ["told", "turn", "edit", "last"][n - 1]
+    lost_its_row = (frame, when) == ("done", "before") and n > 1
+    assert sorted(log) == sorted(["turn", "edit", "last", *([name] if lost_its_row else [])])
+    seen = count(map(json.loads, witness.read_text().splitlines()))
+    assert seen == Count(executed=len(log), distinct=3, repeated=0)
+
+
+def test_another_request_at_the_same_number_is_a_divergence_and_never_reused():
+    book = Book()
+    three_calls(seams(book), [])
+    s = seams(book)
+    s.told("do it")
+    with pytest.raises(Diverged, match=r"call 2: its journal has turn 'm' with another request, asked was turn 'm'; .*anew"):
+        s.model("m", {"ask": "else"}, lambda: Answer({}))
+    with pytest.raises(Diverged, match="its journal has turn 'm', asked was tool 'edit'"):
+        s.tool("edit", {}, lambda: Answer({}), repeatable=True, writes=True)
+
+
+def test_a_begun_tool_that_is_not_repeatable_is_unknown_and_named():
+    book, log = Book(), list[str]()
+    book.die_at = ("journal.done", 1, "before")
+    with pytest.raises(Died):
+        seams(book).tool("shell", {"command": "pay"}, lambda: Answer({}), repeatable=False, writes=True)
+    with pytest.raises(OutcomeUnknown, match="outcome unknown: tool 'shell' was begun as call 1"):
+        seams(book).tool("shell", {"command": "pay"}, lambda: log.append("paid") or Answer({}), repeatable=False, writes=True)
+    assert log == []
+
+
+def test_a_tool_does_not_start_when_the_worker_says_no():
+    book, log = Book(), list[str]()
+    book.refuse = "pause"
+    with pytest.raises(Halted):
+        seams(book).tool("write", {}, lambda: log.append("written") or Answer({}), repeatable=True, writes=True)
+    assert log == []
+
+
+def test_what_was_told_is_replayed_though_it_is_worded_otherwise_today():
+    book = Book()
+    assert seams(book).told("first wording") == "first wording"
+    assert seams(book).told("second wording") == "first wording"
+
+
+def test_what_was_begun_to_be_told_may_change_or_be_gone():
+    for text, heard in (("new", "new"), (None, "go on")):
+        book = Book()
+        book.die_at = ("journal.done", 1, "before")
+        with pytest.raises(Died):
+            seams(book).told("old")
+        assert seams(book).told(text) == heard
+
+
+def test_the_tree_in_a_row_is_not_part_of_its_answer():
+    book = Book()
+    three_calls(seams(book), [])
+    book.rows[3]["body"]["tree"] = "t3"
+    assert three_calls(seams(book), [])[2] == {"said": "edit"}
+
+
+def test_a_run_goes_on_from_the_newest_tree_that_its_finished_calls_have_left():
+    def row(n: int, tree: str | None) -> dict[str, object]:
+        return {"n": n, "body": None if tree is None else {"tree": tree} if tree else {}}
+
+    assert resume_tree([], None) is None
+    assert resume_tree([row(1, "")], (0, None)) is None
+    assert resume_tree([row(1, "a"), row(2, ""), row(3, None)], (1, "a")) == "a"
+    assert resume_tree([row(1, "a"), row(2, "b")], (1, "a")) == "b"  # killed before the checkpoint's row
+    assert resume_tree([row(1, "a"), row(2, "b")], None) == "b"
+    assert resume_tree([row(1, "a"), row(2, "")], (2, "parked")) == "parked"
+
+
+def test_a_witness_tells_a_repeat_from_a_call_that_had_not_finished():
+    def line(run: int, n: int, kind: str = "tool") -> dict[str, object]:
+        return {"step": "core", "run": run, "n": n, "kind": kind}
+
+    assert count([line(1, 1), line(1, 2), line(1, 2), line(2, 1)]) == Count(4, 3, 0)
+    assert count([line(1, 1), line(1, 2), line(1, 1)]) == Count(3, 2, 1)
+    assert count([line(1, 1), line(1, 2, "end"), line(1, 1)]) == Count(2, 1, 1)

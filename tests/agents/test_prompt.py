@@ -1,0 +1,36 @@
+"""The opening of a run holds all that it must know, and nothing is unbounded."""
+
+from longtask.agents.prompt import FAILURE_CHARS_MAX, compose, news_of
+
+
+def test_a_plain_step_is_told_its_prompt_and_nothing_else():
+    assert compose("  Do it.\n", outputs={}) == "Do it."
+
+
+def test_all_parts_stand_in_a_fixed_order():
+    text = compose(
+        "Mend it.",
+        outputs={"files": "list", "count": "integer"},
+        failure="E  ImportError: six\n1 failed",
+        news=news_of({"decision": "reject", "by": "ana", "text": "not like this"}),
+        conflict={"head": "aaa", "commit": "bbb", "paths": ["a.py"]},
+    )
+    assert text == (
+        "Mend it.\n\n"
+        "To be joined: aaa, which is already merged, and bbb.\nFiles in conflict:\n- a.py\n\n"
+        "What went wrong before:\n> E  ImportError: six\n> 1 failed\n\n"
+        "ana answered: reject:\n> not like this\n\n"
+        "When the work is done, answer with these outputs:\n- files: a list\n- count: a whole number"
+    )
+
+
+def test_of_a_long_failure_the_end_is_kept():
+    text = compose("x", outputs={}, failure="a" * 100_000 + "END")
+    assert text.endswith("END") and len(text) < FAILURE_CHARS_MAX + 200 and "characters left out" in text
+
+
+def test_a_cause_without_words_is_no_news():
+    assert news_of(None) is None
+    assert news_of({"deadline": 17}) is None
+    assert news_of({"answer": "again", "by": "ana"}) is None
+    assert news_of({"signal": "ci.completed", "payload": {"ok": True}}) == 'answered: ci.completed:\n> {"ok": true}'

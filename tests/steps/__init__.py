@@ -1,0 +1,1 @@
+"""Executors, and the process trees under them."""

@@ -1,0 +1,85 @@
+"""Cleaning never deletes work that is not merged."""
+
+from __future__ import annotations
+
+from longtask.workspace.hub import read_refs
+from tests.workspace.conftest import TASK
+
+REFS = f"refs/longtask/{TASK}"
+
+
+def test_merged_attempts_go_and_unmerged_ones_stay(workspace, base, work):
+    one, two = work("one", base, a="1\n"), work("two", base, a="2\n")
+    workspace.advance(TASK, one)
+    report = workspace.clean(TASK)
+    assert report.dropped == (f"{REFS}/attempts/one.1",)
+    assert report.kept == (f"{REFS}/attempts/two.1",)
+    assert len(report.removed) == 2 and report.saved == ()
+    workspace.compact()
+    assert workspace.read_file(two, "a") == b"2\n"
+    assert workspace.read_file(one, "a") == b"1\n"
+    assert workspace.clean(TASK).dropped == ()
+
+
+def test_edits_of_a_dead_attempt_are_saved_before_its_worktree_goes(workspace, base):
+    wt = workspace.checkout(TASK, "agent", 1, base)
+    (wt.path / "a").write_text("not delivered\n")
+    half = workspace.checkout(TASK, "half", 1, base)
+    half.record.unlink()
+    report = workspace.clean(TASK)
+    [(step, attempt, tree)] = report.saved
+    assert (step, attempt) == ("agent", 1)
+    assert not wt.path.parent.exists()
+    workspace.compact()
+    again = workspace.checkout(TASK, "agent", 2, base, tree)
+    assert (again.path / "a").read_text() == "not delivered\n"
+
+
+def test_a_busy_attempt_is_not_touched(workspace, base):
+    wt = workspace.checkout(TASK, "agent", 1, base)
+    (wt.path / "a").write_text("in work\n")
+    report = workspace.clean(TASK, busy=[("agent", 1)])
+    assert report.removed == () and report.saved == ()
+    assert (wt.path / "a").read_text() == "in work\n"
+
+
+def test_checkpoints_go_when_their_step_is_merged_or_done(workspace, base):
+    merged, test, failed = (workspace.checkout(TASK, step, 1, base) for step in ("merged", "test", "failed"))
+    for wt in (merged, test, failed):
+        (wt.path / "a").write_text(f"{wt.step}\n")
+        workspace.checkpoint(wt)
+    head = workspace.commit(merged, "x")
+    assert head is not None
+    workspace.advance(TASK, head)
+    report = workspace.clean(TASK, done=["test"])
+    assert report.kept == (f"{REFS}/checkpoints/failed.1",)
+    assert set(read_refs(workspace.hub, REFS)) == {f"{REFS}/head", f"{REFS}/checkpoints/failed.1"}
+
+
+def test_what_the_caller_keeps_stays(workspace, base, work):
+    one = work("one", base, a="1\n")
+    workspace.advance(TASK, one)
+    assert workspace.clean(TASK, keep={one}).kept == (f"{REFS}/attempts/one.1",)
+
+
+def test_a_worktree_that_cannot_be_saved_stays_and_is_named(workspace, base):
+    wt = workspace.checkout(TASK, "agent", 1, base)
+    (wt.path / "a").write_text("precious\n")
+    wt.index.write_bytes(b"rubbish")
+    report = workspace.clean(TASK)
+    assert [path for path, _ in report.stayed] == [wt.path]
+    assert (wt.path / "a").exists()
+
+
+def test_an_unknown_task_has_nothing_to_clean(workspace):
+    report = workspace.clean(TASK)
+    assert report.removed == report.kept == report.dropped == ()
+
+
+def test_other_tasks_are_not_touched(workspace, base, work):
+    one = work("one", base, a="1\n")
+    other = workspace.checkout("other", "s", 1, base)
+    workspace.advance("other", one)
+    workspace.clean(TASK)
+    assert other.path.exists()
+    assert workspace.head("other") == one
