@@ -212,9 +212,11 @@ def _bare(hint: Any) -> Any:
     return hint
 
 
-def load(cls: type[T], body: Mapping[str, Json]) -> T:
+def load(cls: type[T], body: Json) -> T:
     """Raises StoreError if the fields are not those of the class."""
     shape = form(cls)
+    if not isinstance(body, dict):
+        raise StoreError(f"stored {cls.__name__}: is no object; the database is damaged, run longtask doctor")
     try:
         return cls(**shape.load(body))
     except (KeyError, TypeError, ValueError) as error:

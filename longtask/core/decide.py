@@ -138,7 +138,7 @@ def finish(
             if closing:
                 raise Refused(f"step {step.key!r}: its task is being cancelled, it expands no more")
             assert owned is not None
-            return _expanded(step, spec, owned, outcome, first_item)
+            return _expanded(step, spec, owned, outcome, first_item, now)
         case Released() | Stopped():
             if closing:
                 return (e.StepCancelled(step.key, by="closing"),)
@@ -229,7 +229,9 @@ def revise(step: Step, spec: StepSpec, fix: StepSpec, attempt: int, text: str) -
 # --- for_each -----------------------------------------------------------------------------------------------------
 
 
-def _expanded(step: Step, spec: StepSpec, item: StepSpec, expanded: Expanded, first_item: int) -> tuple[e.Fact, ...]:
+def _expanded(
+    step: Step, spec: StepSpec, item: StepSpec, expanded: Expanded, first_item: int, now: int
+) -> tuple[e.Fact, ...]:
     if expanded.items == 0:
         return (e.StepCompleted(step.key, step.attempt, []),)
     expansion = step.expansion + 1
@@ -237,8 +239,8 @@ def _expanded(step: Step, spec: StepSpec, item: StepSpec, expanded: Expanded, fi
         step.key, step.attempt, expanded.items, expansion, expanded.listing if expansion == 1 else None
     )
     if expansion > 1:  # a retry: items are begun one by one, each at the next index that is not completed
-        if first_item >= expanded.items:
-            raise AssertionError(f"step {step.key!r}: nothing is left of its list")
+        if first_item >= expanded.items:  # only collecting had gone wrong: that is done again
+            return (fact, e.StepUnblocked(step.key, now))
         new, edge = item_step(step, spec, item, first_item, expansion, expanded.items, step.whole)
         return (fact, e.StepsAdded((new,), (edge,)))
     window = min(spec.parallel_max, expanded.items)

@@ -351,11 +351,11 @@ class _Draft:
         if step.state is S.WAITING:
             changes |= {"waiting_for": WaitingFor.NOTHING, "question": None, "due_at": changes.get("due_at", 0)}
         moved = step._replace(**{"state": state, **changes})
-        if state not in OPEN and step.state in OPEN and (step.owned or step.expansion):
+        owner_ends = state not in OPEN and step.state in OPEN and (step.owned or step.expansion)
+        if owner_ends and moved.telling is None and step.told is verdict(moved):
             # Taken up and ended again before the first was told: nothing differs, but what it owns has to be ended,
             # and that is the work of settling.  A pass is begun that tells what is known.
-            if moved.telling is None and step.told is verdict(moved):
-                moved = moved._replace(telling=step.told)
+            moved = moved._replace(telling=step.told)
         self.rows[step.key] = moved
         self.artifacts += [ArtifactRow(step.key, step.attempt, a) for a in getattr(fact, "artifacts", ())]
         ended_badly = state in (S.FAILED, S.CANCELLED) and state is not step.state

@@ -109,7 +109,7 @@ class Desk:
                 tx.save(fold(tx.task, {}, [added], tx.now), actor=by)
         conditional = tuple(row.key for batch in batches for row in batch if row.conditional and not row.blockers)
         # gates of empty stages open when the one before is told: only the first has no need at all
-        open_gate = [row.key for row in batches[-1] if row.kind == "gate" and not row.blockers]
+        open_gate = [row.key for batch in batches for row in batch if row.kind == "gate" and not row.blockers]
         conditions = evaluate(self._store, self._scopes, self._expressions, task_id, conditional) if conditional else {}
         keys = [*conditional, *open_gate]
         for start in range(0, max(len(keys), 1), BATCH_MAX):

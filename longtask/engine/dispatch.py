@@ -66,6 +66,7 @@ class Dispatch:
         self._expressions = expressions
         self._put_json = put_json
         self.lease_ms = lease_ms
+        self.heads: list[Task] = []  # tasks whose head a report has moved; not durable before the group ends
 
     # --- taking work ----------------------------------------------------------------------------------------------
 
@@ -171,11 +172,14 @@ class Dispatch:
         outcome = self._bounded(ref, outcome)
         op = f"report {ref.step} {attempt}"
         with write(self._store, ref.task_id, ref.step, actor=worker, op=op if _moves_code(outcome) else None) as w:
+            head = w.task.head
             self._finish(w, ref.step, attempt, outcome)
             settle_quietly(w, ref.step)
-            if pool is None or runtime is None:
-                return None
-            return self._next(w, worker, pool, runtime, alone)
+            claimed = None if pool is None or runtime is None else self._next(w, worker, pool, runtime, alone)
+            after = w.task
+        if after.head != head:
+            self.heads.append(after)
+        return claimed
 
     def _finish(self, w: Writing, key: str, attempt: int, outcome: Outcome) -> None:
         step = w.step(key)

@@ -107,9 +107,16 @@ class Scheduler:
         merger = self._merger
         moved = self._each(self._store.mergeable(ROUND_MAX), lambda ref: merge_step(self._store, merger, ref))
         if self._reconciled_at is None or now - self._reconciled_at >= RECONCILE_EVERY_MS:
-            self._reconciled_at = now
-            follow_all(merger, self._store.tasks(open_only=True, workspace_id=None, before=0, limit=ROUND_MAX))
+            self._reconcile(merger, now)
         return moved
+
+    def _reconcile(self, merger: Merger, now: int) -> None:
+        """Open tasks, and those that have ended since the round before the last: the last commit may have ended one."""
+        since = 0 if self._reconciled_at is None else self._reconciled_at - RECONCILE_EVERY_MS
+        self._reconciled_at = now
+        tasks = self._store.tasks(open_only=True, workspace_id=None, before=0, limit=ROUND_MAX)
+        newest = self._store.tasks(open_only=False, workspace_id=None, before=0, limit=ROUND_MAX)
+        follow_all(merger, [*tasks, *(task for task in newest if task.ended and task.ended_at >= since)])
 
     def _sweep(self) -> int:
         moved = 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from longtask.core.errors import Refused
 from longtask.core.machine import untold
-from longtask.core.model import Step
+from longtask.core.model import Step, TaskState
 from longtask.core.policy import BATCH_MAX
 from longtask.core.settle import Condition, ConditionNeeded, Item, settle
 from longtask.store.contract import Ref, Store
@@ -16,9 +16,11 @@ from .writing import Writing, write
 
 
 def settle_step(w: Writing, key: str, conditions: Mapping[str, Condition] | None = None) -> None:
-    """Tells the step's direct dependents, at most a batch of them.  Raises ConditionNeeded before anything is added."""
+    """Tells the step's direct dependents, at most a batch of them.  Raises ConditionNeeded before anything is added.
+
+    In a closing task nobody is told anything: it is swept."""
     step = w.step(key)
-    if not untold(step):
+    if not untold(step) or w.task.state is TaskState.CLOSING:
         return
     rows = w.see(w.tx.dependents(key, step.cursor, BATCH_MAX + 1))
     more = len(rows) > BATCH_MAX

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from longtask.core.errors import LeaseLost, NotFound, Refused
-from longtask.core.model import POOL_SYSTEM, Kind, Outcome, StepSpec, Stopped
+from longtask.core.model import POOL_SYSTEM, Kind, Outcome, StepSpec, Stopped, Task
 from longtask.steps.contract import Executor
 from longtask.store.contract import Store
 
@@ -41,7 +41,9 @@ class Worker:
         read_artifact: Callable[[str, str], bytes],
         runtime: Callable[[StepSpec], str | None] = lambda spec: None,
         spawn: Spawn = run_here,
+        follow: Callable[[Task], None] | None = None,
     ) -> None:
+        """`follow` makes a task's references equal its journal; what it misses, a scheduler repeats."""
         self.id = id
         self.slots = slots
         self.pools = tuple(pools)
@@ -53,6 +55,7 @@ class Worker:
         self._put, self._read = put_artifact, read_artifact
         self._runtime = runtime
         self._spawn = spawn
+        self._follow = follow
         self._attempts: list[Attempt] = []
         self._lock = threading.Lock()  # guards the list against the beat thread
         self._alone_until = 0
@@ -72,6 +75,8 @@ class Worker:
             return moved
         claims: list[Claimed] = []
         over: list[Attempt] = []
+        heads = self._dispatch.heads
+        heads.clear()  # those of a group that did not go through
         with self._store.group():
             for attempt in ended:
                 claimed = self._report(attempt, now)
@@ -81,6 +86,9 @@ class Worker:
             claims += self._claim(now, len(over), claims)
         with self._lock:
             self._attempts = [a for a in self._attempts if a not in over]
+        if self._follow is not None:
+            for task in heads:
+                self._spawn(self._follow, task)
         for claimed in claims:
             self._start(claimed)
         return moved + len(over) + len(claims)

@@ -46,9 +46,10 @@ class Common(TypedDict, total=False):
 
 
 class Adds:
-    """Appends steps to `steps`."""
+    """Appends steps to the `steps` of the class that it is mixed into.
 
-    steps: list[Step]
+    It declares no field of its own: the validator would put it before the others.
+    """
 
     def run(self, id: str, command: str | Sequence[str], **words: Unpack[Common]) -> Step:
         return self._add(id, {"run": command}, words)
@@ -133,7 +134,8 @@ class Adds:
             step = Step.model_validate({"id": id, **body, **words})
         except ValidationError as error:
             raise bad_plan(error, Step, f"step {id!r}") from None
-        self.steps.append(step)
+        steps: list[Step] = self.steps  # type: ignore[attr-defined]
+        steps.append(step)
         return step
 
 

@@ -33,7 +33,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Section:
     """Whose words are being read: the step's id, how messages name it, where it stands, what its expressions know."""
 
     step: str
@@ -42,7 +42,11 @@ class Place:
     item: bool = False
     depth: int = 0
 
-    def below(self, *parts: str | int, depth: int = 0) -> Place:
+    @property
+    def prefix(self) -> str:
+        return f"{self.where}: " if self.where else ""
+
+    def below(self, *parts: str | int, depth: int = 0) -> Section:
         return replace(self, loc=(*self.loc, *parts), depth=self.depth + depth)
 
 
@@ -55,19 +59,25 @@ class Checks:
         self.templates: set[Loc] = set()  # where `${{` is evaluated; everywhere else it is a mistake
         self._reading: set[str] = set()  # steps read by the spec that is being made
 
-    def _add(self, place: Place, word: str, message: str) -> None:
+    def _add(self, place: Section, word: str, message: str) -> None:
         """A problem of one word; `message` goes on from its name."""
         loc = (*place.loc, word)
-        self.findings.add(f"{place.where}: {_inner(place.below(word))} {message}", loc)
+        self.findings.add(f"{place.prefix}{_inner(place.below(word))} {message}", loc)
 
-    def _say(self, place: Place, message: str) -> None:
-        self.findings.add(f"{place.where}: {message}", place.loc)
+    def _say(self, place: Section, message: str) -> None:
+        self.findings.add(f"{place.prefix}{message}", place.loc)
 
-    def _ms(self, text: str, place: Place, word: str) -> int:
+    def _ms(self, text: str, place: Section, word: str) -> int:
         ms = duration_ms(text)
         if ms == 0:
             self._add(place, word, "must be longer than nothing; leave it out for no limit")
         return ms
+
+    def _given_ms(self, own: str | None, default: str | None, place: Section, word: str) -> int | None:
+        """The step's own duration, else that of the defaults, which are checked where they stand."""
+        if own is not None:
+            return self._ms(own, place, word)
+        return None if default is None else duration_ms(default)
 
     def variables(self, names: Iterable[str], where: str, loc: Loc) -> None:
         for name in names:
@@ -81,7 +91,7 @@ class Checks:
 
     # --- expressions ---
 
-    def template(self, value: Json, place: Place, *below: str | int) -> None:
+    def template(self, value: Json, place: Section, *below: str | int) -> None:
         """Check the expressions of a template and note what they read."""
         if isinstance(value, str):
             if expressions.OPEN not in value:
@@ -100,7 +110,7 @@ class Checks:
             for n, one in enumerate(value):
                 self.template(one, place, *below, n)
 
-    def _bare(self, text: str | None, place: Place, word: str, no_item: str) -> str | None:
+    def _bare(self, text: str | None, place: Section, word: str, no_item: str) -> str | None:
         """`if` and `for_each`: an expression with or without `${{ }}`; without when it leaves here."""
         if text is None:
             return None
@@ -114,7 +124,7 @@ class Checks:
             return text
         return bare
 
-    def _expression(self, text: str, place: Place, no_item: str = "only a step with `for_each` has items") -> None:
+    def _expression(self, text: str, place: Section, no_item: str = "only a step with `for_each` has items") -> None:
         expression = expressions.checked(text)
         for root in ("item", "index"):
             if root in expression.roots and not place.item:
@@ -127,7 +137,7 @@ class Checks:
         return tuple(sorted(self._reading))
 
 
-def _inner(place: Place) -> str:
+def _inner(place: Section) -> str:
     """The path of `place` within its step, as a message names it."""
     start = next((n + 2 for n, part in enumerate(place.loc) if part == "steps"), 0)
     out = ""

@@ -25,7 +25,7 @@ from longtask.core.model import POOL_SYSTEM, Json, Kind, RunWhen, TaskOptions, W
 from longtask.core.policy import KEY_LENGTH_MAX, NAME_LENGTH_MAX
 
 from . import expressions
-from .check import Place
+from .check import Section
 from .duration import duration_ms
 from .flow import BESIDE_SHOWN, beside, reading_problems
 from .model import LANGUAGE, Plan, Stage
@@ -107,23 +107,24 @@ def _plan_of(raw: Json, findings: Findings) -> Plan:
         findings.raise_if_any()
     _language(raw, findings)
     raw = {key: value for key, value in raw.items() if key != "$schema"}  # editors put it into JSON files
-    nulls(raw, findings)
-    touched: set[Loc] = set()
+    touched = nulls(raw, findings)
     plan: Plan | None
     try:
         plan = Plan.model_validate(raw)
     except ValidationError as error:
         misfits(error, Plan, raw, findings)
-        plan, touched = fitting(raw, error, Plan)
+        plan, removed = fitting(raw, error, Plan)
+        touched |= removed
         if plan is None:
             findings.raise_if_any()
             raise
     plan._places = findings.places
     more = Findings(findings.places)
     _Compiler(plan, more, attended=False, whole=not touched).graph()
-    for (loc, message), problem in more.found.items():
-        if not any(loc[: len(part)] == part for part in touched):
-            findings.found.setdefault((loc, message), problem)
+    for key, problem in more.found.items():
+        loc = key[0]
+        if not any(loc[: len(part)] == part[: len(loc)] for part in touched):  # a consequence of what was taken away
+            findings.found.setdefault(key, problem)
     findings.raise_if_any()
     return plan
 
@@ -228,7 +229,7 @@ class _Compiler:
         for name in sorted(set(plan.secrets) & {*plan.env, *plan.defaults.env}):
             self.findings.add(f"secrets and env both set {name!r}; one name, one value", ("secrets",))
         if plan.defaults.agent is not None:
-            specs.agent_settings(plan.defaults.agent, Place("", "defaults", ("defaults", "agent")))
+            specs.agent_settings(plan.defaults.agent, Section("", "", ("defaults", "agent")))
         for name, text in plan.defaults.env.items():
             self._task_only(text, ("defaults", "env", name))
         durations: dict[Loc, str | None] = {
@@ -279,8 +280,9 @@ class _Compiler:
         if (known := self.alike.get(key)) is not None:
             return known
         specs, before = self.specs, self._noted()
-        made = specs.step(step, Place(step.id, f"step {shown(step.id)}", loc))
-        self._literals(values, loc)
+        where = f"step {shown(step.id)}"
+        made = specs.step(step, Section(step.id, where, loc))
+        self._literals(values, loc, where)
         if self._noted() == before and step.artifact is None:  # an artifact is named after its step
             self.alike[key] = made
         return made
@@ -294,20 +296,21 @@ class _Compiler:
         word = "id" if "is there twice" in problem.message else "needs" if " needs " in problem.message else ""
         self.findings.add(problem.message, (*loc, word) if word and loc else loc)
 
-    def _literals(self, value: Json, at: Loc) -> None:
+    def _literals(self, value: Json, at: Loc, where: str = "") -> None:
         """Keys that must not be in a plan, and expressions where none is evaluated."""
         for loc, text in _texts(value, at):
+            name = f"{where}: {path_text(loc[len(at) :])}" if where else path_text(loc)
             kind = key_in(text)
             if kind is None and len(loc) > 1 and loc[-2] == "env" and key_under(str(loc[-1]), text):
                 kind = "a key"
             if kind is not None:
                 self.findings.add(
-                    f"{path_text(loc)} holds what looks like {kind}; a plan is stored and shown: put its name under "
+                    f"{name} holds what looks like {kind}; a plan is stored and shown: put its name under "
                     "`secrets:` and the value into the worker's environment",
                     loc,
                 )
             if "${{" in text and loc not in self.specs.templates and expressions.has_expression(text):
-                self.findings.add(f"{path_text(loc)}: no expression is evaluated here; write the value", loc)
+                self.findings.add(f"{name}: no expression is evaluated here; write the value", loc)
 
     def _options(self, stages: tuple[str, ...], digest: str) -> TaskOptions:
         plan = self.plan

@@ -124,7 +124,8 @@ def _known_names(words: list[Token], used: list[int]) -> frozenset[str]:
         if name == variable and first < n < last:
             continue
         if name not in ROOTS:
-            raise BadPlan(f"unknown name {name!r}{did_you_mean(name, ROOTS)}; an expression knows {', '.join(ROOTS)}")
+            hint = did_you_mean(name, ROOTS) or f"; an expression knows {', '.join(ROOTS)}"
+            raise BadPlan(f"unknown name {name!r}{hint}")
         roots.add(name)
         if name == "task":
             path = path_after(words, n, 1)

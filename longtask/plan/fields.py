@@ -86,7 +86,11 @@ def _env(value: Any) -> Any:
 
 
 def _retry(value: Any) -> Any:
-    return {"max": value} if isinstance(value, int) and not isinstance(value, bool) else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"max": value}
+    if value is not None and not isinstance(value, Mapping | Retry):
+        raise wrong(f"must be a number of further attempts, or `{{max, delay}}`; found {shown(value)}")
+    return value
 
 
 def _workspace(value: Any) -> Any:
@@ -138,6 +142,15 @@ def _no_text(value: Any) -> Any:
 
 
 Text = Annotated[str, AfterValidator(_no_text), Field(json_schema_extra={"minLength": 1})]
+
+
+def _condition(value: Any) -> Any:
+    return ("true" if value else "false") if isinstance(value, bool) else value
+
+
+Condition = Annotated[
+    Text, BeforeValidator(_condition), WithJsonSchema({"type": ["string", "boolean"], "minLength": 1})
+]
 
 
 class Retry(Words):

@@ -14,6 +14,7 @@ from longtask.core.model import Kind, StepSpec
 from .check import Read
 
 BESIDE_SHOWN = 3  # names in one warning
+HINTS_MAX = 20  # a hint compares with every step
 APPROVALS_MAX = 100  # looked at for warnings; beyond it nobody reads them
 
 
@@ -74,11 +75,14 @@ def reading_problems(
     by_key = {step.key: step for step in planned}
     order: Order | None = None
     seen: set[tuple[str, str]] = set()
+    unknown = 0
     for read in reads:
         id = read.reading.step
         source, step = by_key.get(id), by_key[read.step]
         if source is None:
-            yield read, f"steps.{id}: no such step{did_you_mean(id, by_key)}"
+            unknown += 1
+            hint = did_you_mean(id, by_key) if unknown <= HINTS_MAX else ""
+            yield read, f"steps.{id}: no such step{hint}"
             continue
         if source is step:
             yield read, "a step cannot read its own outputs"

@@ -124,4 +124,14 @@ class Plan(Words, Adds):
 
     def dump(self) -> dict[str, Any]:
         """As plain values, defaults left out: what JSON and YAML hold."""
-        return {"longtask": self.longtask, **self.model_dump(exclude_defaults=True, exclude={"longtask"})}
+        made = self.model_dump(exclude_defaults=True, exclude={"longtask"})
+        for stage in made.get("stages", ()):
+            if "steps" in stage:
+                stage["steps"] = [_id_first(step) for step in stage.pop("steps")]
+        if "steps" in made:
+            made["steps"] = [_id_first(step) for step in made.pop("steps")]
+        return {"longtask": self.longtask, **made}
+
+
+def _id_first(step: dict[str, Any]) -> dict[str, Any]:
+    return {"id": step.pop("id"), **step}

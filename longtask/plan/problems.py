@@ -45,12 +45,13 @@ class Findings:
 
     def __init__(self, places: Places) -> None:
         self.places = places
-        self.found: dict[tuple[Loc, str], Problem] = {}  # the same words about the same place count once
+        self.found: dict[tuple[Loc, str, Place], Problem] = {}  # the same words about the same place count once
 
     def add(self, message: str, loc: Loc = (), key: bool = False, place: Place | None = None) -> None:
         """`key`: the problem is the key at `loc`, not its value.  `place`: where, if not where `loc` stands."""
         line, column = place or self.places.of(loc, key)
-        self.found.setdefault((loc, message), Problem(message, path_text(loc), line, column, self.places.file))
+        problem = Problem(message, path_text(loc), line, column, self.places.file)
+        self.found.setdefault((loc, message, (line, column)), problem)
 
     def raise_if_any(self) -> None:
         """Raises BadPlan if anything was found."""

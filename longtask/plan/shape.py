@@ -1,7 +1,7 @@
 """From plain values to a model, with every misfit told in the words of the language.
 
 `bad_plan` translates the validator's errors.  `fitting` removes what does not fit, so that the checks that need a
-whole model can still run and all problems are told at once; the steps it had to touch are muted for them.
+whole model can still run and all problems are told at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from .suspicious import shown
 # Words of later versions: known, so that they are refused by name and not as a typing error.
 LATER_STEPS = ("call", "task", "planner")
 LATER = {
-    "Plan": ("on", "inputs", "matrix"),
     "Step": (*LATER_STEPS, "mutex", "budget", "limits", "before"),
     "Fix": (*LATER_STEPS, "mutex", "budget", "limits"),
     "Agent": ("sandbox", "mcp", "skills", "memory", "subagents", "permissions", "code_search", "budget"),
@@ -45,6 +44,10 @@ MISPLACED = {
         **dict.fromkeys(("signal", "match", "timer"), "wait"),
         **dict.fromkeys(("patch", "report", "files"), "artifact"),
         **dict.fromkeys(("fix", "rounds_max"), "on_failure"),
+    },
+    "Fix": {
+        **dict.fromkeys(("prompt", "runtime", "model", "recording", "tools"), "agent"),
+        **dict.fromkeys(("approval", "wait", "artifact", "call"), "a step of its own"),
     },
     "Agent": dict.fromkeys(("timeout", "retry", "env", "secrets", "silence", "on_failure"), "the step"),
     "Approval": {"timeout": "`expires`", "prompt": "`ask`", "revise": "on_reject"},
@@ -70,19 +73,26 @@ def misfits(error: ValidationError, model: type[BaseModel], raw: Json, findings:
             continue
         loc = detail["loc"]
         prefix, inner = where(raw, loc)
-        findings.add(f"{prefix}{said({**detail, 'loc': inner}, _model_at(model, loc[: len(loc) - len(inner)]))}",
-                     loc, key=detail["type"] == "extra_forbidden")  # fmt: skip
+        message = said({**detail, "loc": inner}, _model_at(model, loc[: len(loc) - len(inner)]))
+        findings.add(f"{prefix}{message}", loc, key=detail["type"] == "extra_forbidden" or detail["input"] is None)
 
 
-def nulls(raw: Json, findings: Findings, loc: Loc = ()) -> None:
-    """A key without a value is a slip more often than a wish; the language has no null."""
-    if isinstance(raw, list | dict):
-        for key, value in raw.items() if isinstance(raw, dict) else enumerate(raw):
+def nulls(raw: Json, findings: Findings) -> set[Loc]:
+    """A key without a value is a slip more often than a wish; the language has no null.  Where they stand."""
+    empty: set[Loc] = set()
+    stack: list[tuple[Json, Loc]] = [(raw, ())]
+    while stack:
+        holder, loc = stack.pop()
+        if not isinstance(holder, list | dict):
+            continue
+        for key, value in holder.items() if isinstance(holder, dict) else enumerate(holder):
             if value is None:
-                prefix, inner = where(raw if not loc else {}, (*loc, key))
-                findings.add(f"{prefix}{_path(inner)} {NO_VALUE}", (*loc, key))
+                prefix, inner = where(raw, (*loc, key))
+                findings.add(f"{prefix}{_path(inner)} {NO_VALUE}", (*loc, key), key=True)
+                empty.add((*loc, key))
             elif key not in FREE:
-                nulls(value, findings, (*loc, key))
+                stack.append((value, (*loc, key)))
+    return empty
 
 
 NO_VALUE = "has no value; give it one, or leave it out"
@@ -180,9 +190,9 @@ def said(detail: ErrorDetails, model: type[BaseModel]) -> str:
         hint = f"; did you mean {close[0]!r}?" if close else ""
         return f"{path} must be one of {', '.join(known)}; found {shown(value)}{hint}"
     if kind == "greater_than_equal":
-        return f"{path} must be at least {context['ge']}, found {shown(value)}"
+        return f"{path} must be at least {context['ge']:g}, found {shown(value)}"
     if kind == "greater_than":
-        return f"{path} must be above {context['gt']}, found {shown(value)}"
+        return f"{path} must be above {context['gt']:g}, found {shown(value)}"
     return f"{path}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
 
 
@@ -207,7 +217,7 @@ def _unknown(key: str, model: type[BaseModel], loc: Loc) -> str:
     elif close:
         hint = f"; did you mean {close[0]!r}?"
     elif len(known) <= LISTED_MAX:
-        hint = f"; it knows {', '.join(known)}"
+        hint = f"; known here: {', '.join(known)}"
     else:
         hint = ""
     return f"unknown key {shown(key)}{place}{hint}"
@@ -217,7 +227,7 @@ def _unknown(key: str, model: type[BaseModel], loc: Loc) -> str:
 
 
 def fitting(raw: Json, error: ValidationError, model: type[M]) -> tuple[M | None, set[Loc]]:
-    """The model of what fits, and the steps (or other parts) that were touched; None if nothing does.
+    """The model of what fits, and what was taken away; None if nothing fits.
 
     Taking a part away may leave another one incomplete, so it is tried a few times.
     """
@@ -226,8 +236,7 @@ def fitting(raw: Json, error: ValidationError, model: type[M]) -> tuple[M | None
     for _ in range(TRIES):
         for detail in error.errors(include_url=False, include_context=False):
             loc = detail["loc"]
-            size = next((n for n in (4, 2) if _is_step(loc[:n])), len(loc))
-            touched.add(loc[:size])
+            touched.add(loc)
             _remove(raw, loc[:-1] if detail["type"] == "missing" else loc)
         try:
             return model.model_validate(raw), touched
@@ -244,8 +253,8 @@ def _remove(raw: Json, loc: Loc) -> None:
     """Take away the innermost key on the way to `loc`; a list keeps its length, so that places stay right."""
     while loc:
         holder = _value_at(raw, loc[:-1])
-        if isinstance(holder, dict):
-            holder.pop(loc[-1], None)
+        if isinstance(holder, dict) and loc[-1] in holder:
+            del holder[loc[-1]]
             return
         if isinstance(holder, list) and len(loc) in (2, 4) and loc[-2] in ("stages", "steps"):
             if isinstance(loc[-1], int) and loc[-1] < len(holder):

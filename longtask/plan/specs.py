@@ -27,7 +27,7 @@ from longtask.core.model import POOL_DEFAULT, POOL_SYSTEM, Json, Kind, StepSpec
 from longtask.core.policy import DEPTH_MAX, FAILURES_MAX, LOSSES_MAX, ROUNDS_MAX, WINDOW_MAX
 
 from . import expressions
-from .check import VARIABLE, Checks, Place
+from .check import VARIABLE, Checks, Section
 from .duration import duration_ms
 from .model import Defaults, Plan
 from .problems import Findings
@@ -85,7 +85,7 @@ class Specs(Checks):
 
     # --- steps ---
 
-    def step(self, step: Step, place: Place) -> tuple[Kind, int, str]:
+    def step(self, step: Step, place: Section) -> tuple[Kind, int, str]:
         """Kind, spec number and pool of a planned step."""
         pool = step.pool or self.defaults.pool or POOL_DEFAULT
         if pool == POOL_SYSTEM or not _WORD.fullmatch(pool):
@@ -123,7 +123,7 @@ class Specs(Checks):
         )
         return Kind.FOR_EACH, self.number(outer), pool
 
-    def work(self, work: Work, place: Place) -> tuple[Kind, StepSpec]:
+    def work(self, work: Work, place: Section) -> tuple[Kind, StepSpec]:
         """What the step or fix itself does, without `if` and `for_each`."""
         kinds = kinds_of(work)
         if len(kinds) != 1:
@@ -143,9 +143,9 @@ class Specs(Checks):
         if work.wait is not None:
             return Kind.WAIT, self._wait(work, work.wait, place.below("wait"))
         assert work.artifact is not None
-        return Kind.ARTIFACT, self._artifact(work, work.artifact, place.below("artifact"))
+        return Kind.ARTIFACT, self._artifact(work, work.artifact, place)
 
-    def _not_one(self, work: Work, kinds: Sequence[str], place: Place) -> None:
+    def _not_one(self, work: Work, kinds: Sequence[str], place: Section) -> None:
         if kinds:
             self._say(place, f"it names {' and '.join(kinds)}; a step does one thing, make it {len(kinds)} steps")
         else:
@@ -157,7 +157,7 @@ class Specs(Checks):
             what = "the step" if isinstance(work, Step) else place.loc[-1]
             self._say(place, f"{what} does nothing; give it one of {known}")
 
-    def _attempted(self, work: Work, kind: str, place: Place) -> StepSpec:
+    def _attempted(self, work: Work, kind: str, place: Section) -> StepSpec:
         """run, function, agent: what a worker's attempt does."""
         body = self._environment(work, place)
         outputs = dict(work.outputs) if isinstance(work, Step) else {}
@@ -179,12 +179,11 @@ class Specs(Checks):
                 self._say(
                     place.below("outputs"), f"output {shown(name)} is no name; write letters, digits and underscores"
                 )
-        silence = work.silence or self.defaults.silence
-        if silence is not None:
-            body["silence_ms"] = self._ms(silence, place, "silence")
+        silence_ms = self._given_ms(work.silence, self.defaults.silence, place, "silence")
+        if silence_ms is not None:
+            body["silence_ms"] = silence_ms
         if work.progress is not None:
             body["progress"] = work.progress
-        timeout = work.timeout or self.defaults.timeout
         commits = (kind == "agent" and self.plan.workspace is not None) if work.commit is None else work.commit
         if commits and self.plan.workspace is None:
             self._add(
@@ -193,7 +192,7 @@ class Specs(Checks):
         spec = StepSpec(
             kind=Kind(kind),
             body=body,
-            timeout_ms=None if timeout is None else self._ms(timeout, place, "timeout"),
+            timeout_ms=self._given_ms(work.timeout, self.defaults.timeout, place, "timeout"),
             repeatable=work.repeatable,
             commits=commits,
             conflict=self._conflict(work.agent) if commits else None,
@@ -202,7 +201,7 @@ class Specs(Checks):
         )
         return self._with_fix(spec, work, place)
 
-    def _with_fix(self, spec: StepSpec, work: Work, place: Place) -> StepSpec:
+    def _with_fix(self, spec: StepSpec, work: Work, place: Section) -> StepSpec:
         if work.on_failure is None:
             return spec
         rounds = self._rounds(work.on_failure.rounds_max, work.on_failure.fix, place.below("on_failure", "fix"))
@@ -212,7 +211,7 @@ class Specs(Checks):
             return spec
         return replace(spec, fix=self._owned(work.on_failure.fix, inner), fix_rounds_max=rounds)
 
-    def _owned(self, work: Work, place: Place) -> int:
+    def _owned(self, work: Work, place: Section) -> int:
         """The number of a fix's spec; what it reads is told apart from what its owner reads."""
         before, self._reading = self._reading, set()
         spec = self.work(work, place)[1]
@@ -220,12 +219,12 @@ class Specs(Checks):
         self._reading = before
         return number
 
-    def _rounds(self, outer: int | None, fix: Fix, place: Place) -> int:
+    def _rounds(self, outer: int | None, fix: Fix, place: Section) -> int:
         if outer is not None and fix.rounds_max is not None and outer != fix.rounds_max:
             self._add(place, "rounds_max", f"says {fix.rounds_max}, beside it stands {outer}; write one of them")
         return outer or fix.rounds_max or ROUNDS_MAX
 
-    def _approval(self, step: Step, approval: Approval, place: Place) -> StepSpec:
+    def _approval(self, step: Step, approval: Approval, place: Section) -> StepSpec:
         self.template(approval.ask, place, "ask")
         for n, what in enumerate(approval.show):
             if not _SHOWN.fullmatch(what):
@@ -250,7 +249,7 @@ class Specs(Checks):
         rounds = self._rounds(approval.on_reject.rounds_max, revise, inner)
         return replace(spec, revise=self._owned(revise, inner), revise_rounds_max=rounds)
 
-    def _wait(self, step: Step, wait: Wait, place: Place) -> StepSpec:
+    def _wait(self, step: Step, wait: Wait, place: Section) -> StepSpec:
         body: dict[str, Json] = {}
         if (wait.signal is None) == (wait.timer is None):
             self._say(place, "a wait has either `signal` or `timer`")
@@ -268,7 +267,8 @@ class Specs(Checks):
                 body["timeout_ms"] = self._ms(wait.timeout, place, "timeout")
         return StepSpec(Kind.WAIT, body, losses_max=self._losses(step), repeatable=step.repeatable)
 
-    def _artifact(self, step: Step, artifact: Artifact, place: Place) -> StepSpec:
+    def _artifact(self, step: Step, artifact: Artifact, outer: Section) -> StepSpec:
+        place = outer.below("artifact")
         given = [word for word in ("patch", "report", "files") if getattr(artifact, word) is not None]
         if len(given) != 1:
             self._say(place, f"an artifact is one of patch, report, files; found {' and '.join(given) or 'none'}")
@@ -291,18 +291,17 @@ class Specs(Checks):
                 )
         if given[0] != "report" and self.plan.workspace is None:
             self._say(place, f"a {given[0]} artifact is made of the code, and the plan has no `workspace`")
-        timeout = step.timeout
         return StepSpec(
             Kind.ARTIFACT,
             {"kind": given[0], **what},
-            timeout_ms=None if timeout is None else self._ms(timeout, place, "timeout"),
+            timeout_ms=self._given_ms(step.timeout, None, outer, "timeout"),
             repeatable=step.repeatable,
             **self._tries(step),
         )
 
     # --- parts ---
 
-    def _command(self, command: str | list[str], place: Place) -> str | list[str]:
+    def _command(self, command: str | list[str], place: Section) -> str | list[str]:
         if any("${{" in word for word in ([command] if isinstance(command, str) else command)):
             self._add(
                 place,
@@ -310,10 +309,11 @@ class Specs(Checks):
                 "holds `${{ … }}`; what it yields would be read by the shell. Pass the value by `env` "
                 'and use it as "$NAME"',
             )
-            self.templates.add((*place.loc, "run"))  # told already
+            told = [(*place.loc, "run"), *((*place.loc, "run", n) for n in range(len(command)))]
+            self.templates.update(told)  # so that nothing more is said about them
         return command
 
-    def _environment(self, work: Work, place: Place) -> dict[str, Json]:
+    def _environment(self, work: Work, place: Section) -> dict[str, Json]:
         body: dict[str, Json] = {}
         self.template(work.env, place, "env")
         self.variables(work.env, place.where, (*place.loc, "env"))
@@ -326,7 +326,7 @@ class Specs(Checks):
                 self._add(place, "secrets", f"and env both set {name!r}; one name, one value")
         return body
 
-    def _agent(self, agent: Agent, place: Place) -> dict[str, Json]:
+    def _agent(self, agent: Agent, place: Section) -> dict[str, Json]:
         self.template(agent.prompt, place, "prompt")
         settings = self.settings(agent)
         self.agent_settings(agent, place)
@@ -342,7 +342,7 @@ class Specs(Checks):
             self._say(place, "runtime `recorded` replays a recording; name its file: `recording: PATH`")
         return {"prompt": agent.prompt, **settings}
 
-    def agent_settings(self, agent: AgentDefaults, place: Place) -> None:
+    def agent_settings(self, agent: AgentDefaults, place: Section) -> None:
         """What must hold of an agent's runtime and tools, in a step or in the defaults."""
         runtime = agent.runtime
         if runtime in RUNTIMES_LATER:

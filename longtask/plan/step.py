@@ -14,6 +14,7 @@ from longtask.core.policy import LOSSES_MAX, ROUNDS_MAX, WEIGHT, WINDOW_MAX
 
 from .fields import (
     Command,
+    Condition,
     Count,
     Duration,
     Env,
@@ -205,7 +206,7 @@ class Step(Work):
         default=None,
         description="Ids of the steps that it needs.  Absent: all earlier stages.  `[]`: nothing, it starts at once.",
     )
-    if_: Text | None = Field(
+    if_: Condition | None = Field(
         default=None, alias="if", description="A CEL expression; false: the step is skipped, and so is what needs it."
     )
     for_each: Items | None = Field(

@@ -36,6 +36,8 @@ from longtask.core.policy import PLAN_BYTES_MAX
 from .problems import Findings, Loc, Place, Places, Refused, in_order
 from .suspicious import shown
 
+NODES_MAX = 250_000  # read as YAML; about 20 s.  JSON, a hundred times faster, has no such limit
+FINDINGS_MAX = 500  # then the rest of the text is not read
 DEPTH_MAX = 50  # of nested mappings and lists; a plan of any use stays below 15
 _INT = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 _RADIX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
@@ -151,9 +153,22 @@ def _json(text: str, file: str, findings: Findings) -> Json:
         return None  # an integer of thousands of digits, NaN
     if repeated or value is None or not _shallow(value):
         return None
-    for found in _UNWANTED.finditer(json.dumps(value, ensure_ascii=False)):
-        raise BadPlan(f"character U+{ord(found.group()):04X} is not allowed, escaped or not; remove it")
+    for inner in _strings(value):
+        if found := _UNWANTED.search(inner):
+            raise BadPlan(f"character U+{ord(found.group()):04X} is not allowed, escaped or not; remove it")
     return value
+
+
+def _strings(value: Json) -> Iterator[str]:
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            stack += [*one, *one.values()]
+        elif isinstance(one, list):
+            stack += one
 
 
 def _no_constant(word: str) -> None:
@@ -194,6 +209,7 @@ class _Builder:
         self.findings = findings
         self.places = findings.places
         self.events: Iterator[Event] = iter(())
+        self.nodes = 0
 
     def build(self, text: str) -> Json:
         yaml = YAML(typ="safe", pure=True)
@@ -243,8 +259,13 @@ class _Builder:
 
     def _node(self, event: NodeEvent, loc: Loc, text_only: bool) -> Json:
         self.places.values[loc] = _place(event)
+        self.nodes += 1
+        if self.nodes > NODES_MAX:
+            message = f"it has more than {NODES_MAX:,} parts; write a plan of this size as JSON or in Python"
+            self.findings.add(message, place=_place(event))
         if len(loc) > DEPTH_MAX:
             self.findings.add(f"it is nested deeper than {DEPTH_MAX} levels", place=_place(event))
+        if self.nodes > NODES_MAX or len(loc) > DEPTH_MAX or len(self.findings.found) > FINDINGS_MAX:
             self.findings.raise_if_any()
         if isinstance(event, AliasEvent):
             self.findings.add(f"aliases (`*{event.anchor}`) are not taken; write it out", loc)

@@ -5,8 +5,8 @@ worker's side of it.  `journal.started` is answered when its row is durable.  Fo
 written, the worktree is first saved as a tree, by a thread, since that takes longer than a poll may; then the row is
 written with the tree in its body, then the checkpoint, and then the child gets its answer.
 
-An attempt that continues a run is handed the run's rows and a worktree at `resume_tree`.  A worktree at another tree
-is refused: the next run begins anew, and no edit is lost unseen.
+An attempt that continues a run needs its rows, and a worktree at `journal.resume_tree`: whoever makes the worktree sees
+to that.  Without a workspace an agent works in an empty folder, and its files do not outlive the attempt.
 
 What the desk answers with True must be durable at that moment: do not poll inside a store's group.
 """

@@ -39,11 +39,15 @@ def find(path: str) -> Callable[..., Any]:
 def answer(path: str, call: Callable[[], Json], outputs: Mapping[str, str]) -> Done | Failed:
     try:
         result = call()
-    except BadPlan as error:
-        return Failed(str(error), retryable=False)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a step's code may raise anything
-        return Failed(f"function '{path}': {told(error)}")
+        return failed(path, error)
     return checked(path, result, outputs)
+
+
+def failed(path: str, error: BaseException) -> Failed:
+    if isinstance(error, BadPlan):
+        return Failed(str(error), retryable=False)
+    return Failed(f"function '{path}': {told(error)}")
 
 
 def checked(path: str, result: Json, outputs: Mapping[str, str]) -> Done | Failed:
@@ -58,12 +62,7 @@ def checked(path: str, result: Json, outputs: Mapping[str, str]) -> Done | Faile
         found = f"its result has {len(text)} bytes as JSON, at most {RESULT_BYTES_MAX}"
         return Failed(f"function '{path}': {found}; write a file and return its name", retryable=False)
     result = json.loads(text)  # tuples become lists and keys text, here as after a restart
-    if outputs:
-        if not isinstance(result, dict):
-            return Failed(
-                f"function '{path}': is to return a map with {', '.join(map(repr, outputs))}", retryable=False
-            )
-        problems = mismatches(result, outputs)
-        if problems:
-            return Failed(f"function '{path}': {'; '.join(problems)}", retryable=False)
+    problems = mismatches(result, outputs) if outputs else []
+    if problems:
+        return Failed(f"function '{path}': its result is not the wanted one: {'; '.join(problems)}", retryable=False)
     return Done(result)

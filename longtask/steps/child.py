@@ -22,9 +22,12 @@ PROTOCOL_ERROR = 76  # EX_PROTOCOL
 TRACEBACK_LINES = 12
 _HERE = os.path.dirname(__file__)
 
-# The program is started without its folder in front of everything that can be imported: the worktree may hold a
-# `json.py`, or LongTask itself.  Where our package was found stands last, for a worker that is not installed.
-_START = "import sys; sys.path.append(sys.argv[1]); from longtask.steps import {0}; sys.exit({0}.main())"
+# The program is started without its folder in front of what can be imported: the worktree may hold a `json.py`, or
+# LongTask itself.  It uses the very package that its worker does, and only that comes from there.
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]); import longtask; del sys.path[0]; "
+    "from longtask.steps import {0}; sys.exit({0}.main())"
+)
 
 
 def command(module: str, *, bare: bool) -> list[str]:

@@ -16,11 +16,13 @@ from typing import Any
 
 from longtask.agents.witness import VARIABLE
 from longtask.core.errors import NotFound
-from longtask.core.model import Failed, Json, Outcome
-from longtask.steps.called import answer, find
+from longtask.core.model import Done, Failed, Outcome
+from longtask.steps.called import checked, failed, find
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
 from longtask.steps.output import without_noise
 from longtask.steps.serving import Serving, as_written, launch
+
+NOTHING = Ended(Done())
 
 
 class FunctionExecutor:
@@ -34,7 +36,7 @@ class FunctionExecutor:
         if args:
             args = self._render(args, assignment.scope)
         if body.get("inline"):
-            return Ended(self._inline(path, args, assignment.spec.outputs))
+            return self._inline(path, args, assignment.spec.outputs)
         try:
             launched = launch(assignment, "function_child", place, self._render, bare=False)
         except NotFound as error:
@@ -50,16 +52,15 @@ class FunctionExecutor:
         launched.process.send_frame({"frame": "start", **start})
         return FunctionHandle(assignment, desk, launched)
 
-    def _inline(self, path: str, args: Mapping[str, Any], outputs: Mapping[str, str]) -> Outcome:
-        function = self._found.get(path)
-
-        def call() -> Json:
-            if function is not None:
-                return function(**args)
-            found = self._found[path] = find(path)
-            return found(**args)
-
-        return _named(answer(path, call, outputs))
+    def _inline(self, path: str, args: Mapping[str, Any], outputs: Mapping[str, str]) -> Ended:
+        try:
+            function = self._found.get(path)
+            if function is None:
+                function = self._found[path] = find(path)
+            result = function(**args)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a step's code may raise anything
+            return Ended(_named(failed(path, error)))
+        return NOTHING if result is None and not outputs else Ended(checked(path, result, outputs))
 
 
 class FunctionHandle(Serving):

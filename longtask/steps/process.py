@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import importlib.util
 import os
 import select
 import shutil
@@ -370,14 +369,11 @@ def _exit(text: str) -> Exit:
 
 
 def _run_warden(arguments: list[str], mark: str, fds: Sequence[int]) -> subprocess.Popen[bytes]:
-    # The compiled file saves 10 ms; it is there unless this Python writes none.
-    cached = importlib.util.cache_from_source(warden.__file__)
-    program = cached if os.path.exists(cached) else warden.__file__
     env = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     if mark:
         env |= {warden.MARK: mark, warden.WARDEN: "1"}
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", program, *arguments],
+        [sys.executable, "-I", "-S", warden.__file__, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

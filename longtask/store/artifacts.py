@@ -15,6 +15,7 @@ import hashlib
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from longtask.core.errors import NotFound, StoreError
 
 BLOCK_BYTES = 1 << 20
 DIGEST = re.compile(r"[0-9a-f]{64}")
+NEW = ".new-"  # begins the name of a file that is being written; after a crash nobody looks at it again
 NO_WORKSPACE = "none"  # folder of tasks without a repository
 
 
@@ -47,8 +49,8 @@ class ArtifactStore:
         source = BytesIO(content) if isinstance(content, bytes) else content
         folder = self._folder(workspace_id)
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=".new-", dir=folder)
+            _make(folder)
+            handle, name = tempfile.mkstemp(prefix=NEW, dir=folder)
         except OSError as error:
             raise _told(error, folder) from error
         temporary = Path(name)
@@ -58,23 +60,16 @@ class ArtifactStore:
                 file.flush()
                 os.fchmod(handle, 0o400)
                 os.fsync(handle)
-            self._settle(temporary, folder / digest[:2] / digest[2:], size_bytes)
+            place = folder / digest[:2] / digest[2:]
+            _make(place.parent)
+            os.replace(temporary, place)  # the same bytes may be there, or come from two at once: any of them will do
+            _flush(place.parent)
         except OSError as error:
             raise _told(error, folder) from error
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
         return Stored(digest, size_bytes, media_type)
-
-    def _settle(self, temporary: Path, place: Path, size_bytes: int) -> None:
-        """Same bytes may be there already, or come from two at once: any of them will do."""
-        with suppress(FileNotFoundError):
-            if place.stat().st_size == size_bytes:
-                return
-        place.parent.mkdir(mode=0o700, exist_ok=True)
-        os.replace(temporary, place)
-        for folder in (place.parent, place.parent.parent):
-            _flush_folder(folder)
 
     def path(self, workspace_id: str, digest: str) -> Path:
         """Where the bytes lie.  Raises NotFound."""
@@ -104,8 +99,8 @@ class ArtifactStore:
         if found != digest:
             file.close()
             raise StoreError(
-                f"artifact {digest!r} is damaged: its bytes have the hash {found!r}; restore {str(place)!r} from a backup, "
-                "or delete it and run again what made it"
+                f"artifact {digest!r} is damaged: its bytes have the hash {found!r}; restore {str(place)!r} from a "
+                "backup, or delete it and run again what made it"
             )
         return file
 
@@ -118,6 +113,16 @@ class ArtifactStore:
         """For collection: the row in `blob` is deleted first.  Fine if the bytes are gone."""
         with suppress(FileNotFoundError):
             self._place(workspace_id, digest).unlink()
+
+    def sweep(self, older_than_s: float) -> int:
+        """Deletes what a crash left half written, if it is as old as that; answers how many files."""
+        swept = 0
+        for file in self.root.glob(f"*/{NEW}*"):
+            with suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > older_than_s:
+                    file.unlink()
+                    swept += 1
+        return swept
 
     def digests(self, workspace_id: str) -> Iterator[str]:
         """Of everything that is there, in no order."""
@@ -149,7 +154,16 @@ def _copy(source: BinaryIO, target: BinaryIO) -> tuple[str, int]:
     return digest.hexdigest(), size_bytes
 
 
-def _flush_folder(folder: Path) -> None:
+def _make(folder: Path) -> None:
+    """For its owner alone, and durable, as are the folders above it."""
+    if not folder.is_dir():
+        if not folder.parent.is_dir():
+            _make(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _flush(folder.parent)
+
+
+def _flush(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -158,8 +172,7 @@ def _flush_folder(folder: Path) -> None:
 
 
 def _told(error: OSError, place: Path) -> StoreError:
+    what = f"artifacts in {str(place)!r}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return StoreError(
-            f"artifacts in {str(place)!r}: the disk is full ({error.strerror}), nothing was kept; free space and try again"
-        )
-    return StoreError(f"artifacts in {str(place)!r}: {error.strerror}; look at the folder's permissions and disk")
+        return StoreError(f"{what}: the disk is full ({error.strerror}), nothing was kept; free space and try again")
+    return StoreError(f"{what}: {error.strerror}; look at the folder's permissions and disk")

@@ -160,17 +160,13 @@ class SqlTx:
 
     def save(self, change: Change, *, actor: str = "", op: str | None = None) -> None:
         assert self.saved is None, "a block saves once"
-        assert change.created == (self._header is None), (
-            "a change that creates a task belongs into `create`, others do not"
-        )
+        assert change.created == (self._header is None), "what creates a task belongs into `create`, all else does not"
         if change.created:
-            row = {"id": self.task_id, "idempotency_key": change.task.idempotency_key}
             if self.store.select("task_there", {"id": self.task_id}):
                 raise Refused(f"task {self.task_id!r} is there already")
-            if row["idempotency_key"] and (there := self.store.select("task_by_key", row)):
-                raise Refused(
-                    f"idempotency key {row['idempotency_key']!r} belongs to task {there[0][1]!r}; ask for that one"
-                )
+            key = change.task.idempotency_key
+            if key is not None and (there := self.store.select("task_by_key", {"idempotency_key": key})):
+                raise Refused(f"idempotency key {key!r} belongs to task {there[0][1]!r}; ask for that one")
         self.saved = change, actor, op
 
     def write(self) -> None:
@@ -204,20 +200,17 @@ class SqlTx:
         bulk("upsert_steps", [step_row(change.steps[key], now) for key in sorted(change.steps)])
         bulk("insert_specs", [(number, dump_spec(spec)) for number, spec in change.specs])
         bulk("insert_edges", sorted(change.edges))
-        bulk(
-            "insert_events",
-            [self._event_row(seq, fact, op if i == 0 else None) for i, (seq, fact) in enumerate(change.facts)],
-        )
+        first = change.facts[0][0] if change.facts else 0
+        bulk("insert_events", [self._event_row(seq, fact, op if seq == first else None) for seq, fact in change.facts])
         drop("close_leases", change.leases_closed)
-        bulk(
-            "open_leases", [(x.step, x.attempt, x.worker, x.due_at, x.timeout_at, x.stop) for x in change.leases_opened]
-        )
+        opened = change.leases_opened
+        bulk("open_leases", [(x.step, x.attempt, x.worker, x.due_at, x.timeout_at, x.stop) for x in opened])
         stops = dict(change.stops)
         for why in sorted(set(stops.values())):
             keys = dump_json([key for key, its in stops.items() if its == why])
             self.store.run("stop_leases", {"task_n": self.task_n, "why": why, "keys": keys})
         drop("close_waits", change.waits_closed)
-        bulk("open_waits", [(wait.name, wait.step, wait.ask) for wait in change.waits_opened])
+        bulk("open_waits", [(x.step, n, x.name, x.ask) for n, x in enumerate(change.waits_opened, 1)])
         bulk("insert_artifacts", [_artifact_row(a.step, a.attempt, a.content) for a in change.artifacts])
 
     def _event_row(self, seq: int, fact: Any, op: str | None) -> tuple[int, str, int, str | None, str]:
@@ -230,10 +223,11 @@ class SqlTx:
 def _artifact_row(step: str, attempt: int, content: JsonMap) -> list[Any]:
     known = ("name", "digest", "size_bytes", "media_type")
     rest = {name: value for name, value in content.items() if name not in known}
-    return [
-        step, attempt, content["name"], content["digest"], content["size_bytes"],
-        content.get("media_type", "application/octet-stream"), dump_json(rest) if rest else None,
-    ]  # fmt: skip
+    # a file name may hold bytes that are no text; the column shows them as such, the fact has them
+    name = content["name"].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    media_type = content.get("media_type", "application/octet-stream")
+    size_bytes = content["size_bytes"]
+    return [step, attempt, name, content["digest"], size_bytes, media_type, dump_json(rest) if rest else None]
 
 
 class SqlBlocks(ABC):

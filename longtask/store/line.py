@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import threading
@@ -86,6 +87,7 @@ class Line:
         self.path = path
         self.wait_max_ms = busy_max_ms
         self.log_pages = 0  # length of the log after the last commit here
+        self._copy_at = CHECKPOINT_PAGES
         self._busy_since = 0.0
         try:
             self.db = apsw.Connection(path)
@@ -115,7 +117,7 @@ class Line:
         until = time.monotonic() + self.wait_max_ms / 1000
         while True:
             try:
-                mode = list(self.db.execute("pragma journal_mode = wal"))[0][0]
+                [(mode,)] = self.db.execute("pragma journal_mode = wal")
             except apsw.BusyError:
                 if time.monotonic() > until:
                     raise
@@ -164,9 +166,12 @@ class Line:
 
     def copy_back(self) -> None:
         """Checkpoints, if the log is long.  What cannot be copied now stays in the log, which is as safe."""
-        pages, self.log_pages = self.log_pages, 0
-        if pages < CHECKPOINT_PAGES:
+        pages = self.log_pages
+        if pages < self._copy_at:
+            if pages < CHECKPOINT_PAGES:
+                self._copy_at = CHECKPOINT_PAGES
             return
+        self._copy_at = pages + CHECKPOINT_PAGES  # not at every commit, if somebody reads for long
         grown = pages >= CHECKPOINT_PAGES_MAX
         wait_max_ms, self.wait_max_ms = self.wait_max_ms, CHECKPOINT_WAIT_MS
         with suppress(apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError):
@@ -183,41 +188,38 @@ class Line:
             return [row[0] for row in self.run("select number from migration")]
         if tables:
             raise StoreError(
-                f"database {self.path!r} belongs to another program (it has tables {sorted(tables)[:3]}); name another file"
+                f"database {self.path!r} belongs to another program (it has tables {sorted(tables)[:3]}); "
+                "name another file"
             )
         return None
 
 
 def told(error: apsw.Error, path: str, db: apsw.Connection | None) -> LongTaskError:
     """What an error of the database means to people."""
-    what = f"database {path!r}"
-    system = os.strerror(db.system_errno) if db is not None and db.system_errno else ""
+    number = db.system_errno if db is not None else 0
+    system = os.strerror(number) if number else ""
     because = "; ".join(text for text in (str(error), system) if text)
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        pid = None if path == MEMORY else place.writer(Path(path))
+        by = f"process {pid}" if pid else "another process"
+        return StoreBusy(f"database {path!r} is busy: {by} holds its lock; try again, or end that process if it hangs")
+    if isinstance(error, apsw.IOError) and number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        error = apsw.FullError(str(error))  # a quota or a limit of the user
     match error:
-        case apsw.BusyError() | apsw.LockedError():
-            pid = None if path == MEMORY else place.writer(Path(path))
-            by = f"process {pid} holds its lock" if pid else "another process holds its lock"
-            return StoreBusy(f"{what} is busy: {by}; try again, or end that process if it hangs")
         case apsw.FullError():
-            folder = os.path.dirname(path)
-            return StoreError(
-                f"{what}: the disk is full, nothing of this was written; free space in {folder!r} and try again"
+            means = (
+                f"the disk is full, nothing of this was written; free space in {os.path.dirname(path)!r} and try again"
             )
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError():
-            return StoreError(
-                f"{what} is read-only ({because}), nothing was written; change the permissions of file and folder"
-            )
+            means = f"read-only ({because}), nothing was written; change the permissions of the file and its folder"
         case apsw.NotADBError():
-            return StoreError(f"{what} is not a database ({because}); name another file, or restore it from a backup")
+            means = f"not a database ({because}); name another file, or restore it from a backup"
         case apsw.CorruptError():
-            return StoreError(f"{what} is damaged ({because}); stop all workers, keep a copy, run 'longtask doctor'")
+            means = f"damaged ({because}); stop all workers, keep a copy, then run 'longtask doctor'"
         case apsw.CantOpenError():
-            return StoreError(f"{what} cannot be opened ({because}); look at its folder and permissions")
+            means = f"cannot be opened ({because}); look at its folder and permissions"
         case apsw.IOError():
-            return StoreError(
-                f"{what}: the disk failed ({because}), nothing of this was written; look at it, then try again"
-            )
+            means = f"the disk failed ({because}), nothing of this was written; look at the disk, then try again"
         case _:
-            return StoreError(
-                f"{what}: {because} ({type(error).__name__}); this is a fault of longtask, please report it"
-            )
+            means = f"{because} ({type(error).__name__}); this is a fault of longtask, please report it"
+    return StoreError(f"database {path!r}: {means}")

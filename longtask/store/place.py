@@ -25,28 +25,22 @@ NETWORK_FILE_SYSTEMS = frozenset(
 
 def prepare(path: Path) -> None:
     """Makes the file, and its folder if only that is missing, for their owner alone.  Raises StoreError."""
-    folder = path.parent
+    what, folder = f"database {str(path)!r}", path.parent
     try:
         if not folder.exists():
             if not folder.parent.is_dir():
-                raise StoreError(
-                    f"database {str(path)!r}: there is no folder {str(folder.parent)!r}; create it or name another place"
-                )
+                raise StoreError(f"{what}: there is no folder {str(folder.parent)!r}; create it or name another place")
             folder.mkdir(mode=0o700, exist_ok=True)
         refuse_network(folder, MOUNTS.read_text(errors="surrogateescape") if MOUNTS.exists() else "")
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         elif not stat.S_ISREG(path.stat().st_mode):
-            raise StoreError(f"database {str(path)!r} is no file; name another place")
+            raise StoreError(f"{what}: it is no file; name another place")
     except OSError as error:
-        raise StoreError(
-            f"database {str(path)!r} cannot be opened: {error.strerror}; name another place or change its permissions"
-        ) from error
-    for place, what in ((path, "file"), (folder, "folder")):
-        if not os.access(place, os.W_OK):
-            raise StoreError(
-                f"database {str(path)!r}: the {what} {str(place)!r} is read-only for this user; change its permissions"
-            )
+        raise StoreError(f"{what}: {error.strerror}; change the permissions or name another place") from error
+    for place, kind in ((path, "file"), (folder, "folder")):
+        if not os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise StoreError(f"{what}: the {kind} {str(place)!r} is read-only for this user; change its permissions")
 
 
 def refuse_network(folder: Path, mounts: str) -> None:

@@ -7,6 +7,7 @@ A database that knows a migration which this program does not know was written b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -34,7 +35,7 @@ def pending(name: str, applied: Sequence[int], where: str) -> list[tuple[int, st
     newest = max(applied, default=0)
     if newest > len(known):
         raise StoreError(
-            f"database {where!r} has schema {newest}, this program knows {len(known)}: it was written by a newer version; "
+            f"database {where!r} has schema {newest}, this program knows {len(known)}: a newer version wrote it; "
             "upgrade longtask, nothing was changed"
         )
     return [(number, sql) for number, sql in known if number > newest]
@@ -49,9 +50,13 @@ def migrate(
     now: int,
     upto: int = NEWEST,
 ) -> None:
-    """Brings a database to the newest schema (`upto`: no further than this number).  `applied` answers None if there is no
-    record of migrations yet.  Several processes may do this at once: each looks again after `begin` has locked it."""
-    if applied() is not None and not pending(name, applied() or [], where):
+    """Brings a database to the newest schema (`upto`: no further than this number).
+
+    `applied` answers None if there is no record of migrations yet.  Several processes may do this at once: each looks
+    again after `begin` has locked the database.
+    """
+    done = applied()
+    if done is not None and not pending(name, done, where):
         return
     execute(begin, ())
     try:
@@ -64,5 +69,6 @@ def migrate(
                 execute("insert into migration (number, applied_at) values (?, ?)", (number, now))
         execute("commit", ())
     except BaseException:
-        execute("rollback", ())
+        with suppress(StoreError):  # an error that has ended the transaction by itself
+            execute("rollback", ())
         raise

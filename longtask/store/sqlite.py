@@ -192,7 +192,7 @@ class SqliteStore(SqlStore):
         return held
 
     def _put_chunks(self, line: Line, rows: Sequence[Params]) -> bool:
-        return all([bool(line.run(self.queries["put_chunk"], row)) for row in rows])
+        return all(line.run(self.queries["put_chunk"], row) for row in rows)
 
     def _put_together(self, line: Line, rows: Sequence[Params]) -> bool:
         line.run("begin")  # not `immediate`, which would lock the main file too
@@ -239,6 +239,4 @@ class SqliteStore(SqlStore):
 def refuse_old(version: str) -> None:
     if tuple(int(part) for part in version.split(".")[:3]) < VERSION_MIN:
         oldest = ".".join(map(str, VERSION_MIN))
-        raise StoreError(
-            f"SQLite {version} can corrupt databases in WAL mode; longtask needs {oldest} or newer: upgrade 'apsw'"
-        )
+        raise StoreError(f"SQLite {version} can corrupt databases in WAL mode; {oldest} is needed: upgrade 'apsw'")

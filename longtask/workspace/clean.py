@@ -13,7 +13,7 @@ from pathlib import Path
 
 from longtask.core.errors import WorkspaceError
 from longtask.workspace import names
-from longtask.workspace.hub import Hub, Move, contains, has_commit, move_refs, read_refs, tree_of
+from longtask.workspace.hub import Hub, Move, contains, has_commit, move_refs, read_ref, read_refs
 from longtask.workspace.save import pin, snapshot
 from longtask.workspace.tree import Worktree, delete, read_worktree, remove, task_folder, worktrees
 
@@ -89,8 +89,7 @@ def _save(hub: Hub, wt: Worktree) -> str | None:
     if not wt.path.exists():
         return None
     tree = snapshot(hub, wt)
-    held = read_refs(hub, names.attempt_ref(wt.task_id, wt.step, wt.attempt))
-    if tree == wt.base_tree or any(tree_of(hub, commit) == tree for commit in held.values()):
+    if tree in (wt.base_tree, read_ref(hub, names.attempt_ref(wt.task_id, wt.step, wt.attempt), "tree")):
         return None
     pin(hub, wt, tree)
     return tree
@@ -99,6 +98,7 @@ def _save(hub: Hub, wt: Worktree) -> str | None:
 def _drop_refs(hub: Hub, task_id: str, keep: set[str], done: set[str]) -> tuple[list[str], list[str]]:
     refs = read_refs(hub, names.task_refs(task_id))
     head = refs.pop(names.head_ref(task_id), None)
+    assert all("/attempts/" in ref or "/checkpoints/" in ref for ref in refs), refs
     merged: dict[str, int] = {}  # step: its newest merged attempt; checkpoints up to it are overtaken
     for ref, commit in refs.items():
         step, attempt = _parts(ref)

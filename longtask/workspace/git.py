@@ -126,20 +126,26 @@ def git(
     settings: Mapping[str, str] | None = None,
     env: Mapping[str, str | None] | None = None,
     hold: Sequence[int] = (),
+    within_ms: int | None = None,
 ) -> Answer:
     """Run one command.  `ok`: exit codes that are answers; any other raises GitFailed.
 
     `env`: on top of ours; None takes a name out.
     `hold`: descriptors of locks that the command keeps for as long as it lives, even when we are killed.
+    `within_ms`: for commands that read what an attempt wrote, such as a named pipe called `.gitignore`.
     """
     check_version()
-    done = _run(
-        ["git", "--no-pager", *command],
-        cwd=place.folder,
-        env=_environment(place, settings or {}, env or {}),
-        stdin=stdin,
-        hold=hold,
-    )
+    try:
+        done = _run(
+            ["git", "--no-pager", *command],
+            cwd=place.folder,
+            env=_environment(place, settings or {}, env or {}),
+            stdin=stdin,
+            hold=hold,
+            within_ms=within_ms,
+        )
+    except subprocess.TimeoutExpired:
+        raise GitFailed(command, str(place.folder), -9, f"stopped, not done within {within_ms} ms") from None
     said = done.stderr.decode("utf-8", "backslashreplace").strip()
     if done.returncode not in ok:
         raise GitFailed(command, str(place.folder), done.returncode, said)
@@ -164,7 +170,13 @@ def _environment(place: Place, settings: Mapping[str, str], env: Mapping[str, st
 
 
 def _run(
-    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes, hold: Sequence[int]
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: bytes = b"",
+    hold: Sequence[int] = (),
+    within_ms: int | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     if not cwd.is_dir():
         raise WorkspaceError(f"folder '{shown(str(cwd))}' is gone: git cannot work there")
@@ -177,6 +189,7 @@ def _run(
             capture_output=True,
             pass_fds=hold,
             process_group=0,
+            timeout=None if within_ms is None else within_ms / 1000,
             check=False,
         )
     except FileNotFoundError:
@@ -186,7 +199,7 @@ def _run(
 @cache
 def check_version() -> None:
     """Raises WorkspaceError for a git that is too old to merge outside a worktree."""
-    done = _run(["git", "--version"], cwd=Path("/"), env=os.environ, stdin=b"", hold=())
+    done = _run(["git", "--version"], cwd=Path("/"), env=os.environ)
     said = done.stdout.decode("ascii", "replace")
     found = re.search(r"(\d+)\.(\d+)", said)
     if not found or (int(found[1]), int(found[2])) < VERSION_MIN:

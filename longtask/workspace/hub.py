@@ -91,22 +91,25 @@ def hub_id(repository: Path) -> str:
     return hashlib.sha256(os.fsencode(os.path.realpath(repository))).hexdigest()[:16]
 
 
-def make_hub(home: Path, repository: Path, folder: Path, object_format: str) -> Hub:
-    """Find or make the hub; two processes may do so at once."""
+def make_hub(home: Path, repository: Path, folder: Path, object_format: str, excludes: bytes) -> Hub:
+    """Find or make the hub; two processes may do so at once.  `excludes`: what the user ignores beside the commits."""
     hub = Hub(home, hub_id(repository), repository, folder)
     hub.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not hub.path.is_dir():
         made = Path(tempfile.mkdtemp(prefix=f".{hub.id}.", dir=hub.path.parent))
         git(Place(cwd=made), "init", "--quiet", "--bare", "--template=", f"--object-format={object_format}", str(made))
-        for key, value in (("core.hooksPath", "/dev/null"), ("gc.auto", "0"), ("core.logAllRefUpdates", "false")):
-            git(Place(git_dir=made), "config", key, value)
+        with (made / "config").open("a") as file:  # for whoever uses git there by hand; our own calls say it each time
+            file.write("[core]\n\thooksPath = /dev/null\n\tlogAllRefUpdates = false\n[gc]\n\tauto = 0\n")
         try:
             made.rename(hub.path)
         except OSError:  # another process was quicker
             shutil.rmtree(made, ignore_errors=True)
             if not hub.path.is_dir():
                 raise
-    known = json.dumps({"repository": str(repository), "folder": str(folder)}).encode()
+    write_if_new(hub.excludes, excludes)
+    known = json.dumps(
+        {"repository": str(repository), "folder": str(folder)}
+    ).encode()  # last: with it, it can be found
     write_if_new(hub.path / "longtask.json", known)
     return hub
 
@@ -184,15 +187,16 @@ def read_refs(hub: Hub, under: str) -> dict[str, str]:
     return {ref: commit for commit, ref in (line.split(" ", 1) for line in out.splitlines())}
 
 
-def read_ref(hub: Hub, ref: str) -> str | None:
-    done = git(hub.place, "rev-parse", "--verify", "--quiet", ref, ok=(0, 1, 128))
+def read_ref(hub: Hub, ref: str, kind: str = "commit") -> str | None:
+    """The id of its commit, or of that commit's tree."""
+    done = git(hub.place, "rev-parse", "--verify", "--quiet", f"{ref}^{{{kind}}}", ok=(0, 1, 128))
     return done.line if done.code == 0 else None
 
 
 def advance(hub: Hub, task_id: str, head: str, expected: str | None = None) -> bool:
     """Move the task's head reference.  False: it is not at `expected` (compare-and-set).
 
-    Without `expected` it only goes forward: a head that is contained in the present one was overtaken and changes
+    Without `expected` it never goes back: a head that is contained in the present one was overtaken and changes
     nothing, so calls may be repeated, and may come late.
     """
     ref = names.head_ref(task_id)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +54,15 @@ def merge(hub: Hub, head: str, commit: str, message: str) -> Merged | Conflict:
 
 
 def conflict_checkout(
-    hub: Hub, task_id: str, step: str, attempt: int, head: str, commit: str, tree: str | None = None
+    hub: Hub,
+    task_id: str,
+    step: str,
+    attempt: int,
+    head: str,
+    commit: str,
+    *,
+    tree: str | None = None,
+    aside: Sequence[str] = (),
 ) -> Worktree:
     """A worktree at `head` with the conflict in its files, whose commit will have both sides as parents.
 
@@ -63,7 +72,7 @@ def conflict_checkout(
     if not made.paths:
         raise Refused(f"step {step!r}: {commit[:12]} and {head[:12]} merge without a conflict: merge them")
     joined = Joined(commit, made.tree, made.paths, made.stages)
-    return checkout(hub, task_id, step, attempt, head, tree=tree, joined=joined)
+    return checkout(hub, task_id, step, attempt, head, tree=tree, aside=aside, joined=joined)
 
 
 @dataclass(frozen=True, slots=True)

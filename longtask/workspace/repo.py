@@ -26,14 +26,13 @@ from longtask.workspace.hub import (
     move_refs,
     read_ref,
     take_stale_lock,
-    write_if_new,
 )
 
 Dirty = Literal["refuse", "ignore", "include"]
 
 NAMES_MAX = 8  # names in one message
 
-# Since CVE-2022-24765 the serving side checks the owner too, and takes the exception from its own command line only.
+# Since CVE-2024-32004 (2.39.4) the serving side checks the owner too, and settings of ours do not reach it otherwise.
 SERVE = "git -c safe.directory='*' upload-pack"
 
 
@@ -73,30 +72,30 @@ class _Changes:
 def open_repository(home: Path, folder: Path) -> Hub:
     """Find the repository around `folder` and its hub.  Raises WorkspaceError."""
     place = Place(cwd=folder)
-    found = git(place, "rev-parse", "--path-format=absolute", "--git-common-dir", ok=(0, 128))
+    words = ("--show-object-format", "--path-format=absolute", "--git-common-dir")
+    found = git(place, "rev-parse", *words, ok=(0, 128))
     if found.code:
         raise WorkspaceError(
             f"'{shown(str(folder))}' is in no git repository that can be read ({found.err}): run `git init` there"
         )
     top = git(place, "rev-parse", "--path-format=absolute", "--show-toplevel", ok=(0, 128))
-    object_format = git(place, "rev-parse", "--show-object-format").line
-    repository = Path(os.path.realpath(found.line))
-    hub = make_hub(home, repository, Path(top.line) if top.code == 0 else repository, object_format)
-    write_if_new(hub.excludes, _excludes(hub))
-    return hub
+    object_format, _, shared = found.line.partition("\n")
+    repository = Path(os.path.realpath(shared))
+    folder = Path(top.line) if top.code == 0 else repository
+    return make_hub(home, repository, folder, object_format, _excludes(repository))
 
 
-def _excludes(hub: Hub) -> bytes:
+def _excludes(repository: Path) -> bytes:
     """The user's own ignored files, which stand in no commit; a worktree would commit `.idea` and the like."""
     named = git(
-        Place(git_dir=hub.repository),
+        Place(git_dir=repository),
         *("config", "--includes", "--type=path", "--get", "core.excludesFile"),
         ok=(0, 1, 128),
         # The user's own settings are read here, for this one name; nothing in them is obeyed.
         env={"GIT_CONFIG_GLOBAL": os.environ.get("GIT_CONFIG_GLOBAL"), "GIT_CONFIG_COUNT": None},
     ).line
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    sources = [Path(named) if named else config / "git" / "ignore", hub.repository / "info" / "exclude"]
+    sources = [Path(named) if named else config / "git" / "ignore", repository / "info" / "exclude"]
     parts: list[bytes] = []
     for source in sources:
         try:
@@ -199,7 +198,7 @@ def _fetch(hub: Hub, commit: str, source: Path | None = None) -> None:
     if git(Place(cwd=hub.folder), "config", "--get-regexp", r"^remote\..*\.promisor$", ok=(0, 1)).code == 0:
         raise WorkspaceError(
             f"repository '{shown(str(hub.repository))}' is a partial clone and lacks some of its objects: "
-            "run `git fetch --refetch --no-filter`, or use a full clone"
+            "make a full clone (`git clone` without --filter) and work there"
         ) from failed
     raise failed
 
@@ -214,14 +213,16 @@ def _changes(hub: Hub, aside: Iterable[Path]) -> _Changes:
     settings = {"core.excludesFile": str(hub.excludes), **_no_filters(hub)}
     words = ("--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty")
     listed = git(Place(cwd=hub.folder), "status", *words, settings=settings).names
-    hidden = {os.path.relpath(os.path.realpath(path), os.path.realpath(hub.folder)) for path in aside}
+    top = os.path.realpath(hub.folder)
+    hidden = {os.path.relpath(os.path.realpath(path), top) for path in aside}
+    ours = os.path.relpath(os.path.realpath(hub.home), top) + os.sep  # somebody may keep our home in the repository
     paths: list[str] = []
     unmerged: list[str] = []
     nested: list[str] = []
     for line in listed:
         kind, rest = line[0], line[2:]
         path = rest.split(" ", {"1": 7, "u": 9}.get(kind, 0))[-1]
-        if path in hidden:
+        if path in hidden or path.startswith(ours):
             continue
         if kind == "u":
             unmerged.append(path)

@@ -16,11 +16,12 @@ from pathlib import Path
 from longtask.core.errors import Refused, WorkspaceError
 from longtask.workspace import names
 from longtask.workspace.git import GitFailed, Place, git, locked, quoted, shown
-from longtask.workspace.hub import Hub, Move, commit_tree, diff, diff_tree, move_refs, read_ref, tree_of
+from longtask.workspace.hub import Hub, Move, commit_tree, diff, diff_tree, move_refs, read_ref
 from longtask.workspace.tree import Worktree
 
 TRIES = 3  # files may vanish while they are read
 NESTED_MAX = 16  # levels of repositories inside repositories
+READ_MS_MAX = 600_000  # of one look at all files: ten minutes are for the slowest disk
 PATCH_BYTES_MAX = 32 * 1024 * 1024  # of files whose patch is held in memory
 
 GITLINK = b"160000"
@@ -43,7 +44,9 @@ def snapshot(hub: Hub, wt: Worktree, *, index: Path | None = None, objects: Path
         place.index.with_name(place.index.name + ".lock").unlink(missing_ok=True)
         tries = TRIES
         for _ in range(NESTED_MAX):
-            added = git(place, "add", "--all", ok=(0, 1, 128), settings=settings, env=env, hold=(hold,))
+            added = git(
+                place, "add", "--all", ok=(0, 1, 128), settings=settings, env=env, hold=(hold,), within_ms=READ_MS_MAX
+            )
             if added.code == 0:
                 tree = git(place, "write-tree", env=env, hold=(hold,)).line
                 inside = _committed_inside(hub, wt, tree, env)
@@ -75,8 +78,12 @@ def _enter(place: Place, inside: Sequence[str]) -> None:
 
 
 def _uncommitted_inside(place: Place, settings: Mapping[str, str]) -> list[str]:
-    listed = git(place, "ls-files", "--others", "--exclude-standard", "-z", settings=settings).names
-    return [path.rstrip("/") for path in listed if path.endswith("/")]
+    return [path.rstrip("/") for path in _untracked(place, settings) if path.endswith("/")]
+
+
+def _untracked(place: Place, settings: Mapping[str, str]) -> list[str]:
+    words = ("ls-files", "--others", "--exclude-standard", "-z")
+    return git(place, *words, settings=settings, within_ms=READ_MS_MAX).names
 
 
 def _committed_inside(hub: Hub, wt: Worktree, tree: str, env: Mapping[str, str]) -> list[str]:
@@ -89,9 +96,10 @@ def _committed_inside(hub: Hub, wt: Worktree, tree: str, env: Mapping[str, str])
         for line, path in zip(changed[::2], changed[1::2], strict=False)
         if line.split(b" ")[1] == GITLINK and line.split(b" ")[0] != b":" + GITLINK
     ]
-    if not links:
-        return []
-    words = ("config", "--file", str(wt.path / ".gitmodules"), "-z", "--get-regexp", r"^submodule\..*\.path$")
+    modules_file = wt.path / ".gitmodules"
+    if not links or modules_file.is_symlink() or not modules_file.is_file():
+        return links
+    words = ("config", "--file", str(modules_file), "-z", "--get-regexp", r"^submodule\..*\.path$")
     listed = git(hub.place, *words, ok=(0, 1, 128)).names
     modules = {entry.partition("\n")[2] for entry in listed}
     return [path for path in links if path not in modules]
@@ -109,8 +117,7 @@ def checkpoint(hub: Hub, wt: Worktree) -> str:
 
 def pin(hub: Hub, wt: Worktree, tree: str) -> None:
     ref = names.checkpoint_ref(wt.task_id, wt.step, wt.attempt)
-    now = read_ref(hub, ref)
-    if now is None or tree_of(hub, now) != tree:
+    if read_ref(hub, ref, "tree") != tree:
         made = commit_tree(hub, tree, (), f"Checkpoint of {wt.step}, attempt {wt.attempt}\n")
         move_refs(hub, [Move(ref, made)])
 
@@ -155,9 +162,9 @@ def leftovers(hub: Hub, wt: Worktree) -> list[str]:
     place = wt.place(hub)
     settings = {"core.excludesFile": str(wt.excludes)}
     with locked(wt.own_path / "lock") as hold:
-        git(place, "update-index", "--refresh", "-q", ok=(0, 1), hold=(hold,))
+        git(place, "update-index", "--refresh", "-q", ok=(0, 1), hold=(hold,), within_ms=READ_MS_MAX)
         changed = git(place, "diff-index", "--name-only", "-z", "--no-renames", wt.base_tree).names
-        new = git(place, "ls-files", "--others", "--exclude-standard", "-z", settings=settings).names
+        new = _untracked(place, settings)
     return sorted({*changed, *new})
 
 

@@ -8,7 +8,6 @@ folder, its `.git` included, touches nobody else.
     trees/<task>/<step>.<attempt>        the files
     trees/<task>/<step>.<attempt>.tmp    its TMPDIR
     trees/<task>/<step>.<attempt>.own    our index, our lock, and the record, written last: no record, half made
-
 """
 
 from __future__ import annotations
@@ -64,6 +63,10 @@ class Worktree:
     @property
     def record(self) -> Path:
         return self.own_path / "worktree.json"
+
+    def environment(self) -> dict[str, str]:
+        """For what runs in it.  Git must not look above it: should `.git` get lost, it would find somebody else's."""
+        return {"TMPDIR": str(self.tmp_path), "GIT_CEILING_DIRECTORIES": str(self.path.parent)}
 
     def place(self, hub: Hub, index: Path | None = None) -> Place:
         """Its files as the hub sees them, past the attempt's own repository."""
@@ -131,7 +134,7 @@ def inner_path(name: str) -> str:
     """A path below the worktree, checked: it may neither leave it nor be git's own."""
     path = os.path.normpath(name)
     first = path.split(os.sep, 1)[0]
-    if os.path.isabs(path) or first in ("..", ".", "") or first.lower() == ".git":
+    if os.path.isabs(path) or first in ("..", ".", "") or first.lower() == ".git" or "\n" in path:
         raise Refused(f"path '{shown(name)}' must lie below the top of the repository")
     return path
 

@@ -63,14 +63,23 @@ class Workspace:
         keep_existing: bool = False,
         aside: Sequence[str] = (),
     ) -> Worktree:
+        """A fresh worktree at `base`, with the files of `tree_id` (a checkpoint) if given, never saving `aside`."""
         return tree.checkout(
             self.hub, task_id, step, attempt, base, tree=tree_id, keep_existing=keep_existing, aside=aside
         )
 
     def conflict_checkout(
-        self, task_id: str, step: str, attempt: int, head: str, commit: str, tree_id: str | None = None
+        self,
+        task_id: str,
+        step: str,
+        attempt: int,
+        head: str,
+        commit: str,
+        tree_id: str | None = None,
+        aside: Sequence[str] = (),
     ) -> Worktree:
-        return merge.conflict_checkout(self.hub, task_id, step, attempt, head, commit, tree_id)
+        """At `head`, with the conflict in its files; its commit will contain both.  Refused if there is no conflict."""
+        return merge.conflict_checkout(self.hub, task_id, step, attempt, head, commit, tree=tree_id, aside=aside)
 
     def find(self, task_id: str, step: str, attempt: int) -> Worktree | None:
         """The worktree that another process made; None: there is none, or it is half made."""
@@ -86,6 +95,7 @@ class Workspace:
         return save.commit(self.hub, wt, message)
 
     def leftovers(self, wt: Worktree) -> list[str]:
+        """Paths that differ from the base; a repository inside that was never saved stands as its folder, with `/`."""
         return save.leftovers(self.hub, wt)
 
     def leftover_patch(self, wt: Worktree, bytes_max: int = save.PATCH_BYTES_MAX) -> bytes | None:
@@ -125,7 +135,7 @@ class Workspace:
         return hub.read_ref(self.hub, names.head_ref(task_id))
 
     def advance(self, task_id: str, head: str, expected: str | None = None) -> bool:
-        """With `expected` a compare-and-set (`""`: there is none yet); without, forward only and repeatable."""
+        """With `expected` a compare-and-set (`""`: there is none yet); without, never back, and repeatable."""
         return hub.advance(self.hub, task_id, head, expected)
 
     def reconcile(self, task_id: str, head: str, attempts: Iterable[tuple[str, int, str]] = ()) -> Reconciled:

@@ -15,19 +15,20 @@ def seams(book: Book, witness: Path | None = None) -> Seams:
     return Seams(book.journal(), book, Witness("core", 1, None if witness is None else str(witness)))
 
 
+def acting(log: list[str], name: str = "acted") -> Callable[[], Answer]:
+    def call() -> Answer:
+        log.append(name)
+        return Answer({"said": name}, tokens_in=7, tokens_out=3, micros=None)
+
+    return call
+
+
 def three_calls(s: Seams, log: list[str]) -> list[object]:
-    def act(name: str) -> Callable[[], Answer]:
-        def call() -> Answer:
-            log.append(name)
-            return Answer({"said": name}, tokens_in=7, tokens_out=3, micros=None)
-
-        return call
-
     return [
         s.told("do it"),
-        s.model("m", {"ask": 1}, act("turn")),
-        s.tool("edit", {"path": "a"}, act("edit"), repeatable=True, writes=True),
-        s.model("m", {"ask": 2}, act("last")),
+        s.model("m", {"ask": 1}, acting(log, "turn")),
+        s.tool("edit", {"path": "a"}, acting(log, "edit"), repeatable=True, writes=True),
+        s.model("m", {"ask": 2}, acting(log, "last")),
     ]
 
 
@@ -48,7 +49,9 @@ def test_usage_stands_in_the_row_and_is_not_sent_again():
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-@pytest.mark.parametrize(("frame", "when"), [("started", "before"), ("started", "after"), ("done", "before"), ("done", "after")])
+@pytest.mark.parametrize(
+    ("frame", "when"), [("started", "before"), ("started", "after"), ("done", "before"), ("done", "after")]
+)
 def test_killed_at_any_point_no_finished_call_is_made_again(n, frame, when, tmp_path):
     book, log, witness = Book(), list[str](), tmp_path / "witness"
     book.die_at = (f"journal.{frame}", n, when)
@@ -67,7 +70,9 @@ def test_another_request_at_the_same_number_is_a_divergence_and_never_reused():
     three_calls(seams(book), [])
     s = seams(book)
     s.told("do it")
-    with pytest.raises(Diverged, match=r"call 2: its journal has turn 'm' with another request, asked was turn 'm'; .*anew"):
+    with pytest.raises(
+        Diverged, match=r"call 2: its journal has turn 'm' with another request, asked was turn 'm'; .*anew"
+    ):
         s.model("m", {"ask": "else"}, lambda: Answer({}))
     with pytest.raises(Diverged, match="its journal has turn 'm', asked was tool 'edit'"):
         s.tool("edit", {}, lambda: Answer({}), repeatable=True, writes=True)
@@ -79,7 +84,7 @@ def test_a_begun_tool_that_is_not_repeatable_is_unknown_and_named():
     with pytest.raises(Died):
         seams(book).tool("shell", {"command": "pay"}, lambda: Answer({}), repeatable=False, writes=True)
     with pytest.raises(OutcomeUnknown, match="outcome unknown: tool 'shell' was begun as call 1"):
-        seams(book).tool("shell", {"command": "pay"}, lambda: log.append("paid") or Answer({}), repeatable=False, writes=True)
+        seams(book).tool("shell", {"command": "pay"}, acting(log), repeatable=False, writes=True)
     assert log == []
 
 
@@ -87,7 +92,7 @@ def test_a_tool_does_not_start_when_the_worker_says_no():
     book, log = Book(), list[str]()
     book.refuse = "pause"
     with pytest.raises(Halted):
-        seams(book).tool("write", {}, lambda: log.append("written") or Answer({}), repeatable=True, writes=True)
+        seams(book).tool("write", {}, acting(log), repeatable=True, writes=True)
     assert log == []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from longtask.agents import recorded
-from longtask.agents.contract import Brief, runtime
+from longtask.agents.contract import AgentOutcome, Brief, runtime
 from longtask.agents.journal import Seams
 from longtask.agents.recorded import BANNER, Recorded, check, choose
 from longtask.agents.witness import Witness
@@ -22,7 +22,7 @@ def recording(*turns: dict[str, Any], **run: Any) -> dict[str, Any]:
     return {"recording": 1, "runs": [{"step": "core", "turns": [*turns, LAST], **run}]}
 
 
-def play(book: Book, root: Path, *turns: dict[str, Any], **brief: Any) -> Done | Failed:
+def play(book: Book, root: Path, *turns: dict[str, Any], **brief: Any) -> AgentOutcome:
     script = {"source": "demo.yaml", "step": "core", "turns": list(turns)}
     check({"recording": 1, "runs": [{"step": "core", "turns": list(turns)}]}, "demo.yaml")
     given = Brief("core", 1, 1, "Do it.", root, options={"script": script}, **brief)
@@ -66,7 +66,11 @@ def test_usage_is_priced_only_when_the_recording_says_the_price(tmp_path):
         LAST,
     )
     turns = [row for row in book.journal() if row["kind"] == "turn"]
-    assert [(t["tokens_in"], t["tokens_out"], t["micros"]) for t in turns] == [(1200, 300, 12_000), (5, 0, None), (0, 0, 0)]
+    assert [(t["tokens_in"], t["tokens_out"], t["micros"]) for t in turns] == [
+        (1200, 300, 12_000),
+        (5, 0, None),
+        (0, 0, 0),
+    ]
 
 
 def test_a_tool_that_fails_ends_the_run_and_nothing_after_it_is_told(tmp_path):
@@ -117,7 +121,13 @@ def test_news_is_told_once_to_a_run_that_goes_on(tmp_path):
     del book.rows[4]  # the last turn
     for _ in range(2):  # the second attempt replays what the first has heard
         play(book, tmp_path, tools({"tool": "list"}), LAST, news="ana says: hurry")
-    assert [(r["n"], r["kind"]) for r in book.journal()] == [(1, "told"), (2, "turn"), (3, "tool"), (4, "told"), (5, "turn")]
+    assert [(r["n"], r["kind"]) for r in book.journal()] == [
+        (1, "told"),
+        (2, "turn"),
+        (3, "tool"),
+        (4, "told"),
+        (5, "turn"),
+    ]
     assert book.rows[4]["body"] == {"text": "ana says: hurry"}
 
 
@@ -128,8 +138,8 @@ def test_the_best_fitting_script_is_taken():
     there = {
         "recording": 1,
         "runs": [
-            entry("*", "any"), entry("te*", "pattern"), entry("te*", "pattern run 2", run=2), entry("tests.fix.1", "exact"),
-            entry("x[3]", "item"), entry("te*", "later"),
+            entry("*", "any"), entry("te*", "pattern"), entry("te*", "pattern run 2", run=2),
+            entry("tests.fix.1", "exact"), entry("x[3]", "item"), entry("te*", "later"),
         ],
     }  # fmt: skip
     check(there, "r")

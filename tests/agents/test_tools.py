@@ -57,7 +57,10 @@ def test_nothing_is_written_into_git(box, path):
 
 def test_read_numbers_lines_and_says_where_it_stopped(box):
     assert use(box, "read", path="a.py") == "1\timport six\n2\tx = 1\n3\tx = 1"
-    assert use(box, "read", path="a.py", offset=2, limit=1) == "2\tx = 1\n… (lines 3 to 3 are not shown; read on with offset 3)"
+    assert (
+        use(box, "read", path="a.py", offset=2, limit=1)
+        == "2\tx = 1\n… (lines 3 to 3 are not shown; read on with offset 3)"
+    )
     assert use(box, "read", path="a.py", offset=9) == "(the file has 3 lines)"
     (box.root / "big").write_text("0123456789\n" * 100_000)
     text = use(box, "read", path="big")
@@ -108,7 +111,10 @@ def test_search_finds_lines_in_order_and_stops(box):
     (box.root / "sub" / "b.txt").write_text("a six\n" * 3)
     (box.root / ".git").mkdir()
     (box.root / ".git" / "config").write_text("six")
-    assert use(box, "search", pattern=r"\bsix$") == "a.py:1:import six\nsub/b.txt:1:a six\nsub/b.txt:2:a six\nsub/b.txt:3:a six"
+    assert (
+        use(box, "search", pattern=r"\bsix$")
+        == "a.py:1:import six\nsub/b.txt:1:a six\nsub/b.txt:2:a six\nsub/b.txt:3:a six"
+    )
     assert use(box, "search", pattern="six", glob="*.py") == "a.py:1:import six"
     assert use(box, "search", pattern="six", glob="sub/*").startswith("sub/b.txt:1")
     assert use(box, "search", pattern="seven") == "(nothing found)"

@@ -1,6 +1,7 @@
-"""A worker for one attempt of an agent step, as a program of its own, so that it can be killed; and its desk.
+"""A worker for one attempt of an agent step, as a process of its own, so that it can be killed; and its desk.
 
-`python -m tests.agents.worker STORY.json`: prints the outcome, unless it is to die at a point before.
+`python -m tests.agents.worker` reads paths of stories, one a line, and forks a worker for each: starting Python is what
+takes the time.  It answers with the outcome as JSON, or `null` for a worker that was killed.
 The desk keeps its rows in an SQLite file, the trees are git's: both outlive any process.
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from longtask.agents.journal import resume_tree
+from longtask.agents.witness import VARIABLE
 from longtask.core.model import Kind, StepSpec
 from longtask.steps.agent import AgentExecutor
 from longtask.steps.contract import Assignment, Handle
@@ -44,6 +46,7 @@ class FileDesk:
 
     def __init__(self, path: Path, at: Callable[[str, int], None] = lambda point, n: None) -> None:
         self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute("pragma synchronous = off")  # processes are killed here, not machines
         self._db.execute("create table if not exists row (n integer primary key, row text not null)")
         self._db.execute("create table if not exists checkpoint (id integer primary key, position, tree)")
         self.at = at
@@ -51,6 +54,7 @@ class FileDesk:
         self.artifacts: dict[str, bytes] = {}
         self.told: list[tuple[int, int, str]] = []
         self.lost = False
+        self.refused_from: int | None = None  # number of the first call that is not to begin
         self.begun = 0
 
     def rows(self) -> list[dict[str, Any]]:
@@ -61,6 +65,8 @@ class FileDesk:
         return None if found is None else (found[0], found[1])
 
     def journal_started(self, n: int, kind: str, name: str, fingerprint: str) -> bool:
+        if self.refused_from is not None and n >= self.refused_from:
+            return False
         before = next((row for row in self.rows() if row["n"] == n), None)
         if self.lost or (before is not None and (before["body"] is not None or before["fingerprint"] != fingerprint)):
             return False
@@ -83,6 +89,9 @@ class FileDesk:
         self._db.execute("insert into checkpoint (position, tree) values (?, ?)", (position, tree))
         self.at("checkpoint", position)
         return not self.lost
+
+    def stopping(self) -> bool:
+        return self.lost
 
     def output(self, stream: str, body: bytes) -> None:
         self.said.append((stream, body))
@@ -149,9 +158,12 @@ def until_ended(handle: Handle, seconds: float = PATIENCE_S) -> Any:
     return outcome
 
 
-def main() -> None:
-    story = Story(**json.loads(Path(sys.argv[1]).read_text()))
+def work(path: Path) -> None:
+    """One attempt, in this process; leaves its outcome beside the story."""
+    story = Story(**json.loads(path.read_text()))
     folder, place = Path(story.folder), Path(story.place)
+    (folder / "pid").write_text(str(os.getpid()))
+    os.environ[VARIABLE] = str(folder / "witness")
 
     def at(point: str, n: int) -> None:
         if story.die == f"{point}:{n}":
@@ -167,7 +179,22 @@ def main() -> None:
     executor = AgentExecutor(save_tree=save)
     outcome = until_ended(executor.start(given, desk, place))
     executor.close()
-    print(json.dumps({"kind": type(outcome).__name__, **asdict(outcome)}))
+    path.with_suffix(".outcome").write_text(json.dumps({"kind": type(outcome).__name__, **asdict(outcome)}))
+
+
+def main() -> None:
+    for line in sys.stdin:
+        path = Path(line.rstrip("\n"))
+        pid = os.fork()
+        if not pid:
+            try:
+                work(path)
+            finally:
+                sys.stderr.flush()
+                os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        answer = "null" if status == -signal.SIGKILL else path.with_suffix(".outcome").read_text()
+        print(answer, flush=True)
 
 
 if __name__ == "__main__":

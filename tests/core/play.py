@@ -1,18 +1,17 @@
 """A task played in memory: rows in a dict, decisions and folds of `core`, an oracle that looks after every transaction.
 
 `Play` is what the engine and a store do together, without either: each method is one transaction.  Code is a set of
-commits, each with its ancestors.  `Player` makes random moves; chance is a callable, so that hypothesis may shrink it.
+commits, each with its ancestors.  `chance.Player` makes random moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from longtask.core import decide, events, settle
 from longtask.core.change import Change, WaitRow
-from longtask.core.errors import Refused
 from longtask.core.events import Event, Fact
 from longtask.core.graph import Graph, Planned, build
 from longtask.core.machine import fold, status, untold
@@ -24,10 +23,7 @@ from longtask.core.model import (
     Kind,
     Lease,
     Outcome,
-    Parked,
-    Released,
     Role,
-    RunWhen,
     Signal,
     Step,
     StepSpec,
@@ -36,7 +32,6 @@ from longtask.core.model import (
     Task,
     TaskOptions,
     TaskState,
-    WaitingFor,
     WhenFailed,
 )
 from longtask.core.oracle import Violation, audit
@@ -51,8 +46,8 @@ class Wrong(AssertionError):
 
 
 def planned(key: str, stage: int = 1, needs: Sequence[str] | None = None, **more: Any) -> Planned:
-    return Planned(key, more.pop("kind", Kind.RUN), stage, more.pop("spec", 0), needs and tuple(needs) or
-                   (() if needs is not None else None), **more)  # fmt: skip
+    kind, spec = more.pop("kind", Kind.RUN), more.pop("spec", 0)
+    return Planned(key, kind, stage, spec, None if needs is None else tuple(needs), **more)
 
 
 def _short(value: Any) -> str:
@@ -126,8 +121,7 @@ class Play:
     def _move(self, move: decide.Move) -> None:
         self._save(move.facts, move.told)
         for key, why in move.stops:
-            lease = self.leases[key]
-            self.leases[key] = Lease(lease.task_id, key, lease.attempt, lease.worker, lease.due_at, lease.timeout_at, why)
+            self.leases[key] = replace(self.leases[key], stop=why)
 
     def contains(self, ancestor: str, commit: str) -> bool:
         return ancestor in self.ancestors[commit]
@@ -163,8 +157,18 @@ class Play:
             keys = {row.key for row in batch}
             mine = tuple(edge for edge in edges if edge.step in keys)
             if n == 0:
-                self._save([events.TaskSubmitted("t1", graph.name, graph.options, base=base, parallel=graph.parallel,
-                                                 specs=graph.specs, steps=tuple(batch), edges=mine, more=True)])  # fmt: skip
+                submitted = events.TaskSubmitted(
+                    "t1",
+                    graph.name,
+                    graph.options,
+                    base=base,
+                    parallel=graph.parallel,
+                    specs=graph.specs,
+                    steps=tuple(batch),
+                    edges=mine,
+                    more=True,
+                )
+                self._save([submitted])
             else:
                 self._save([events.StepsAdded(tuple(batch), mine, more=True)])
             self.check()
@@ -232,7 +236,7 @@ class Play:
         lease = self.leases[key]
         due_at = self.now + 15_000
         due_at = due_at if lease.timeout_at is None else min(due_at, lease.timeout_at)
-        self.leases[key] = Lease(lease.task_id, key, lease.attempt, lease.worker, due_at, lease.timeout_at, lease.stop)
+        self.leases[key] = replace(lease, due_at=due_at)
 
     def merge(self, key: str, conflict: bool = False, head: str | None = None) -> None:
         """`head`: the one that the merge was made against, if not the newest."""
@@ -399,158 +403,3 @@ class Play:
         if row.kind is Kind.FOR_EACH and row.items_failed and row.when_failed is not WhenFailed.CONTINUE:
             return Failed(f"{row.items_failed} items failed", retryable=False)
         return self.commit(key) if self.specs[row.spec].commits else Done()
-
-
-# --- chance -------------------------------------------------------------------------------------------------------
-
-Choose = Callable[[int], int]  # n -> one of 0 .. n-1; 0 is the simplest
-
-
-class Player:
-    """A random plan and random moves, each of them allowed at that moment; refusals are refusals."""
-
-    def __init__(self, choose: Choose) -> None:
-        self.choose = choose
-
-    def one(self, options: Sequence[Any]) -> Any:
-        return options[self.choose(len(options))]
-
-    def often(self, percent: int) -> bool:
-        return self.choose(100) >= 100 - percent
-
-    def plan(self) -> Play:
-        stages = 1 + self.choose(3)
-        specs = [
-            StepSpec(Kind.RUN),
-            StepSpec(Kind.RUN, commits=True, conflict=0),
-            StepSpec(Kind.RUN, fix=0, fix_rounds_max=2, failures_max=1, timeout_ms=20_000),
-            StepSpec(Kind.RUN, fix=2, commits=True, conflict=1, repeatable=False),
-            StepSpec(Kind.FOR_EACH, item=0, parallel_max=2),
-            StepSpec(Kind.FOR_EACH, item=3, parallel_max=1 + self.choose(3), failures_max=1),
-            StepSpec(Kind.RUN, losses_max=0),
-        ]
-        steps: list[Planned] = []
-        ifs: dict[str, bool | str] = {}
-        for n in range(1 + self.choose(7)):
-            key = "abcdefgh"[n]
-            stage = 1 + self.choose(stages)
-            spec = self.choose(len(specs)) if self.often(60) else 0
-            needs = None
-            if self.often(50):
-                needs = [s.key for s in steps if s.stage <= stage and self.often(40)]
-            conditional = self.often(20)
-            if conditional:
-                ifs[key] = self.one([True, False, "broken"])
-            steps.append(
-                planned(key, stage, needs, spec=spec, kind=specs[spec].kind, conditional=conditional,
-                        weight=self.one([100, 7]),
-                        run_when=self.one([RunWhen.SUCCESS, RunWhen.SUCCESS, RunWhen.SUCCESS, RunWhen.ALWAYS,
-                                           RunWhen.FAILURE]),
-                        when_failed=self.one([WhenFailed.STOP, WhenFailed.STOP, WhenFailed.CONTINUE, WhenFailed.ASK]))
-            )  # fmt: skip
-        return Play(steps, stages=stages, specs=specs, ifs=ifs, parallel=self.one([100, 2, 1]),
-                    batch=self.one([500, 1, 2]), submit_batch=self.one([500, 3]), attended=self.often(50),
-                    fail_fast=self.often(15))  # fmt: skip
-
-    def moves(self, play: Play) -> list[tuple[Any, ...]]:
-        """What may be tried now, likely things first."""
-        task, rows = play.task, play.rows
-        out: list[tuple[Any, ...]] = []
-        closing = task.state is TaskState.CLOSING
-        for key, row in sorted(rows.items()):
-            if untold(row) and not closing and not task.ended:
-                out += [(play.settle, key)] * 2
-            if row.state is S.READY and task.admits == 2:
-                out += [(play.claim, key)] * 2
-            elif row.state is S.RUNNING:
-                out += [(self.finish, play, key)] * 3 + [(play.expire, key), (play.beat, key)]
-            elif row.state is S.MERGING and not closing:
-                out += [(play.merge, key), (play.merge, key, True)]
-            elif row.state is S.WAITING:
-                out.append((self.wake, play, key))
-            if row.open and not row.gate:
-                out.append((play.cancel_step, key))
-                out.append((play.retire, key))
-            elif row.state in (S.FAILED, S.CANCELLED):
-                out += [(play.retry, key)] * 3 + [(play.waive, key)]
-        if closing:
-            out += [(play.sweep,)] * 3
-        if task.state is TaskState.ACTIVE:
-            out.append((play.pause,))
-        if task.state is TaskState.PAUSED:
-            out += [(play.resume,)] * 3
-        if not task.ended:
-            out.append((play.signal, "go"))
-            if self.often(5):
-                out.append((play.cancel,))
-        return out
-
-    def finish(self, play: Play, key: str) -> None:
-        row = play.rows[key]
-        stopped = play.leases[key].stop is not None
-        if row.kind is Kind.FOR_EACH and not row.items and not stopped and self.often(80):
-            whole = row.listing if row.listing is not None else list(range(self.choose(5)))
-            play.finish(key, Expanded(len(whole), whole))
-            return
-        done = play.done(key)
-        play.finish(key, self.one([
-            done, done, Failed("boom"), Failed("boom", digest="d"), Failed("bad", retryable=False), Stopped(),
-            Parked(WaitingFor.EVENT, {"name": "go"}), Parked(WaitingFor.TIMER, {}, play.now + 50), Released("drain"),
-            Parked(WaitingFor.USER, {"kind": "approval", "digest": "x"}),
-        ]))  # fmt: skip
-
-    def wake(self, play: Play, key: str) -> None:
-        row = play.rows[key]
-        question = row.question or {}
-        if row.due_at:
-            play.overdue(key)
-        elif "name" in question:
-            play.signal("go")
-        else:
-            words = question.get("answers") or decide.ANSWERS[decide.Question(question["kind"])]
-            word = self.one(list(words))
-            commit = None
-            if word == "resolve":
-                assert row.commit is not None and play.task.head is not None
-                commit = f"c{len(play.ancestors)}"
-                play.ancestors[commit] = play.ancestors[row.commit] | play.ancestors[play.task.head] | {commit}
-            play.answer(key, word, commit=commit)
-
-    def play(self, moves: int) -> Play:
-        play = self.plan()
-        for _ in range(moves):
-            options = self.moves(play)
-            if not options:
-                break
-            act, *rest = self.one(options)
-            try:
-                act(*rest)
-            except Refused:
-                continue
-        return play
-
-    def end(self, play: Play, rounds: int = 300) -> None:
-        """Faults off, nobody's help but answers: every task ends."""
-        for _ in range(rounds):
-            task = play.task
-            if task.ended:
-                return
-            if task.state is TaskState.CLOSING:
-                play.sweep()
-            if task.state is TaskState.PAUSED:
-                play.resume()
-            for key, lease in sorted(play.leases.items()):
-                if lease.stop == decide.STOP_CANCEL:
-                    play.expire(key)
-                elif task.state is TaskState.CLOSING:
-                    play.expire(key)
-            if task.state is TaskState.CLOSING:
-                continue
-            play.drain(rounds=5)
-            for key, row in sorted(play.rows.items()):
-                if row.state is S.WAITING and row.waiting_for == "user":
-                    words = (row.question or {}).get("answers") or ("approve",)
-                    play.answer(key, "give_up" if "give_up" in words else words[0])
-                elif row.state is S.WAITING:
-                    play.overdue(key) if row.due_at else play.signal("go")
-        raise Wrong("\n".join(["the task does not end", str(play.task), *play.story()]))

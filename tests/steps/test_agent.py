@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from tests.agents.worker import FileDesk, Story, assignment, git, save_tree, unt
 
 ROOT = Path(__file__).parents[2]
 
-TURNS = [
+TURNS: list[dict[str, Any]] = [
     {
         "text": "First.",
         "tools": [
@@ -64,26 +64,33 @@ def record(folder: Path, turns: list[dict[str, Any]], step: str = "core") -> Non
 def story(folder: Path, attempt: int = 1, **more: Any) -> Story:
     place = folder / f"attempt {attempt}"
     place.mkdir()
-    body = {"prompt": "Do it.", "runtime": "recorded", "recording": str(folder / "recording.json"), **more.pop("body", {})}
+    body = {
+        "prompt": "Do it.",
+        "runtime": "recorded",
+        "recording": str(folder / "recording.json"),
+        **more.pop("body", {}),
+    }
     return Story(str(folder), str(place), attempt, body=body, **({"outputs": OUTPUTS} | more))
 
 
-class Run:
-    """A worker program that carries out one attempt."""
+Attempt = Callable[[Story], dict[str, Any] | None]
 
-    def __init__(self, told: Story) -> None:
+
+@pytest.fixture(scope="module")
+def attempt() -> Iterator[Attempt]:
+    """Carries out an attempt in a worker process: its outcome, None if the worker was killed."""
+    command = [sys.executable, "-m", "tests.agents.worker"]
+    workers = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert workers.stdin is not None and workers.stdout is not None
+
+    def carry_out(told: Story) -> dict[str, Any] | None:
         path = Path(told.folder) / f"story-{told.attempt}.json"
         path.write_text(json.dumps(asdict(told)))
-        command = [sys.executable, "-m", "tests.agents.worker", str(path)]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        print(path, file=workers.stdin, flush=True)
+        return json.loads(workers.stdout.readline())  # type: ignore[union-attr]
 
-    def end(self) -> dict[str, Any] | None:
-        """Its outcome; None: it was killed."""
-        out, _ = self.process.communicate(timeout=30)
-        if self.process.returncode == -signal.SIGKILL:
-            return None
-        assert self.process.returncode == 0
-        return dict(json.loads(out))
+    yield carry_out
+    workers.communicate()
 
 
 class Here:
@@ -153,16 +160,16 @@ def test_the_transcript_is_an_artifact_and_says_that_it_is_a_recording(here):
     assert [line["n"] for line in lines] == list(range(1, 9))
 
 
-def test_the_worker_killed_at_every_point_the_run_goes_on_elsewhere_and_repeats_nothing(folder):
+def test_the_worker_killed_at_every_point_the_run_goes_on_elsewhere_and_repeats_nothing(folder, attempt):
     """One run, and at each point of each kind of call its worker is killed once; each attempt has its own folder."""
     deaths = [
         "started:1", "done:2", "started:3", "saving:3", "saved:3", "done:3", "saving:4", "saved:4", "done:4",
-        "checkpoint:4", "started:5", "saved:7", "done:7", "done:8",
+        "started:5", "checkpoint:6", "saved:7", "done:7", "done:8",
     ]  # fmt: skip
-    for attempt, die in enumerate(deaths, 1):
-        assert Run(story(folder, attempt, die=die)).end() is None, die
+    for number, die in enumerate(deaths, 1):
+        assert attempt(story(folder, number, die=die)) is None, die
     last = len(deaths) + 1
-    outcome = Run(story(folder, last)).end()
+    outcome = attempt(story(folder, last))
     assert outcome is not None and (outcome["kind"], outcome["result"]) == ("Done", {"files": ["a.py", "new/b.txt"]})
     place = folder / f"attempt {last}"
     assert (place / "log.txt").read_text() == "one\ntwo\n"
@@ -173,12 +180,9 @@ def test_the_worker_killed_at_every_point_the_run_goes_on_elsewhere_and_repeats_
     assert count(witnessed(folder))[1:] == (7, 0)
 
 
-def test_killed_inside_a_tool_the_tool_runs_again_on_the_tree_before_it(folder):
-    told = story(folder, 1, environment={"DIE": str(folder / "pid")})
-    run = Run(told)
-    (folder / "pid").write_text(str(run.process.pid))
-    assert run.end() is None
-    outcome = Run(story(folder, 2)).end()
+def test_killed_inside_a_tool_the_tool_runs_again_on_the_tree_before_it(folder, attempt):
+    assert attempt(story(folder, 1, environment={"DIE": str(folder / "pid")})) is None
+    outcome = attempt(story(folder, 2))
     assert outcome is not None and outcome["kind"] == "Done"
     assert (folder / "attempt 2" / "log.txt").read_text() == "one\ntwo\n"
     assert count(witnessed(folder)) == (7, 7, 0)
@@ -194,21 +198,23 @@ def test_a_child_that_is_killed_has_failed_and_says_how(here):
     assert [artifact["name"] for artifact in outcome.artifacts] == ["transcript"]
 
 
-def test_a_begun_shell_of_a_step_that_is_not_repeatable_is_unknown(here, folder):
+def test_a_begun_shell_of_a_step_that_is_not_repeatable_is_unknown(here, folder, attempt):
     desk = FileDesk(folder / "journal.db")
-    assert Run(story(folder, 1, die="saving:3", repeatable=False)).end() is None
+    assert attempt(story(folder, 1, die="saving:3", repeatable=False)) is None
     assert desk.rows()[-1]["body"] is None
     outcome = here(attempt=2, repeatable=False).end()
     assert isinstance(outcome, Failed) and not outcome.retryable
     assert outcome.reason.startswith("outcome unknown: tool 'shell' was begun as call 3 of this run")
 
 
-def test_another_recording_makes_the_run_diverge_and_the_failure_may_be_retried(here, folder):
-    assert Run(story(folder, 1, die="done:4")).end() is None
+def test_another_recording_makes_the_run_diverge_and_the_failure_may_be_retried(here, folder, attempt):
+    assert attempt(story(folder, 1, die="done:4")) is None
     record(folder, [{"text": "Else.", "tools": [{"tool": "list"}]}, {"text": "Done."}])
     outcome = here(attempt=2).end()
     assert isinstance(outcome, Failed) and outcome.retryable
-    assert outcome.reason.startswith("the run diverged at call 2: its journal has turn 'recording' with another request")
+    assert outcome.reason.startswith(
+        "the run diverged at call 2: its journal has turn 'recording' with another request"
+    )
 
 
 def test_given_back_it_stops_at_the_next_call_and_keeps_what_was_at_work(here, folder):
@@ -221,7 +227,7 @@ def test_given_back_it_stops_at_the_next_call_and_keeps_what_was_at_work(here, f
     assert (folder / "attempt 1" / "x").exists()
 
 
-@pytest.mark.parametrize(("reason", "grace_ms"), [("cancel", 5_000), ("pause", 50)])
+@pytest.mark.parametrize(("reason", "grace_ms"), [("cancel", 1_000), ("pause", 50)])
 def test_cancelled_or_out_of_grace_it_is_ended_in_the_middle_of_a_tool(here, folder, reason, grace_ms):
     record(folder, [{"tools": [{"tool": "shell", "command": "sleep 60"}]}, {"text": "Done."}])
     run = here()
@@ -239,6 +245,14 @@ def test_a_lost_lease_ends_it_at_once_and_nothing_more_is_written(here):
     run.desk.lost = True
     assert run.end() == Stopped()
     assert run.desk.artifacts == {}
+
+
+def test_a_tool_whose_row_is_refused_does_not_begin(here, folder):
+    run = here()
+    run.desk.refused_from = 4
+    assert run.end() == Stopped()
+    assert (folder / "attempt 1" / "a.py").read_text() == "import six\n"
+    assert [line["n"] for line in witnessed(folder)] == [2, 3]
 
 
 def test_a_busy_store_makes_it_wait_and_nothing_is_lost(here, monkeypatch):
@@ -290,7 +304,9 @@ def test_what_cannot_be_started_fails_for_good_and_says_why(here, body, reason):
 def test_a_step_that_is_not_recorded_fails_naming_what_there_is(here, folder):
     record(folder, TURNS, step="other")
     outcome = here().end()
-    assert outcome == Failed("recording 'recording.json': nothing for run 1 of step 'core'; there is 'other'", retryable=False)
+    assert outcome == Failed(
+        "recording 'recording.json': nothing for run 1 of step 'core'; there is 'other'", retryable=False
+    )
 
 
 def test_without_a_workspace_it_works_in_an_empty_folder(folder):

@@ -13,7 +13,7 @@ from longtask.core.errors import NotFound
 from longtask.steps.frames import FRAME_BYTES_MAX, FrameError
 from longtask.steps.process import READ_BYTES_MAX, Exit, Process, allowed_environment, bury, shell
 from longtask.steps.warden import find_marked
-from tests.steps.trees import PATIENCE, finish, living, read_until, start, step, until
+from tests.steps.trees import PATIENCE, finish, living, read_until, start, step, task, until
 
 CHILD = f"exec {sys.executable} child.py"
 
@@ -32,7 +32,7 @@ def child(folder: Path, code: str, **options) -> Process:
     """A Python program that can import us and has a `channel`."""
     (folder / "child.py").write_text("from longtask.steps.frames import *\nimport os, sys, threading\n" + code)
     env = allowed_environment({"PYTHONPATH": os.getcwd()})
-    return Process.start(CHILD, cwd=folder, env=env, mark=f"{folder.name}/step/1", frames=True, **options)
+    return Process.start(CHILD, cwd=folder, env=env, mark=f"{task(folder)}/step/1", frames=True, **options)
 
 
 def test_output_and_exit_code(tmp_path):
@@ -66,7 +66,7 @@ def test_a_shell_text_fails_with_its_first_failing_line(tmp_path):
 
 def test_without_bash_a_shell_text_is_run_by_sh(tmp_path):
     assert shell("true", {"PATH": str(tmp_path)})[:2] == ["/bin/sh", "-e"]
-    process = Process.start("false\necho two", cwd=tmp_path, env={"PATH": str(tmp_path)}, mark="t/s/1")
+    process = Process.start("false\necho two", cwd=tmp_path, env={"PATH": str(tmp_path)}, mark="tests/process/1")
     assert finish(process) == (Exit(code=1), b"")
 
 
@@ -101,7 +101,7 @@ def test_a_big_environment_does_not_hold_up_the_worker(tmp_path):
     """It does not fit into the socket while the warden is still starting."""
     env = allowed_environment({f"LARGE_{n}": "x" * 100_000 for n in range(12)})
     begun = time.perf_counter()
-    process = Process.start("echo ${#LARGE_11}", cwd=tmp_path, env=env, mark="t/s/1")
+    process = Process.start("echo ${#LARGE_11}", cwd=tmp_path, env=env, mark="tests/process/1")
     took = time.perf_counter() - begun
     assert process.filenos_to_write() != []
     assert finish(process)[1] == b"100000\n"
@@ -129,7 +129,7 @@ def test_what_cannot_be_started_says_why(tmp_path, command, folder, reason):
         (tmp_path / name).write_text(content)
         (tmp_path / name).chmod(0o755)
     place = tmp_path / folder
-    exit, output = finish(Process.start(command, cwd=place, env={"PATH": "/bin:/usr/bin"}, mark="t/s/1"))
+    exit, output = finish(Process.start(command, cwd=place, env={"PATH": "/bin:/usr/bin"}, mark="tests/process/1"))
     assert exit.start_failed is not None
     assert reason.format(folder=place) in exit.start_failed
     assert (exit.code, exit.signal, exit.tree_dead, output) == (None, None, True, b"")
@@ -220,6 +220,7 @@ def test_a_pipe_that_is_held_from_outside_does_not_hold_up_the_end(tmp_path):
     """A daemon outside the tree that was handed our pipe, as container engines are."""
     process = start("echo x; exec sleep 1000", tmp_path)
     read_until(process, b"x")
+    until(lambda: process.poll() or process.pid)
     held = os.open(f"/proc/{process.pid}/fd/1", os.O_WRONLY)
     try:
         process.kill()
@@ -395,9 +396,9 @@ def test_no_secret_reaches_a_program_unless_it_is_named(tmp_path):
         "NPM_TOKEN": "wanted",
         "TMPDIR": str(tmp_path),
     }
-    process = Process.start(["env"], cwd=tmp_path, env=env, mark="t/s/1")
+    process = Process.start(["env"], cwd=tmp_path, env=env, mark="tests/process/1")
     seen = dict(line.split("=", 1) for line in finish(process)[1].decode().splitlines())
-    assert seen == {**env, "LONGTASK_MARK": "t/s/1"}
+    assert seen == {**env, "LONGTASK_MARK": "tests/process/1"}
 
 
 def test_a_secret_that_is_not_there_is_an_error():
@@ -409,6 +410,9 @@ def test_bytes_that_are_no_text_pass_through(tmp_path):
     odd = os.fsdecode(b"\xff\xfe")
     (tmp_path / odd).mkdir()
     process = Process.start(
-        'printf "%s" "$ODD" "$0"; ls ..', cwd=tmp_path / odd, env=allowed_environment({"ODD": odd}), mark="t/s/1"
+        'printf "%s" "$ODD" "$0"; ls ..',
+        cwd=tmp_path / odd,
+        env=allowed_environment({"ODD": odd}),
+        mark="tests/process/1",
     )
     assert b"\xff\xfe" in finish(process)[1]

@@ -14,9 +14,14 @@ from longtask.steps.process import Chunk, Exit, Process, allowed_environment
 PATIENCE = 20.0  # seconds; the machine may be busy, and no test waits for it when all is well
 
 
+def task(folder: Path) -> str:
+    """For marks. Another run of these tests may be under way on this machine."""
+    return str(folder).strip("/").replace("/", "-")
+
+
 def start(command: list[str] | str, folder: Path, mark: str | None = None, **options) -> Process:
     return Process.start(
-        command, cwd=folder, env=allowed_environment({}), mark=mark or f"{folder.name}/step/1", **options
+        command, cwd=folder, env=allowed_environment({}), mark=mark or f"{task(folder)}/step/1", **options
     )
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from longtask.workspace import Workspace
+from longtask.workspace.hub import hub_id
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,8 +38,15 @@ class Repo:
         if init != ("clone",):
             self.git("init", "--quiet", "--initial-branch=main", *init)
 
-    def git(self, *words: str, cwd: Path | None = None, stdin: bytes = b"", fails: bool = False) -> str:
-        env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | USER
+    def git(
+        self,
+        *words: str,
+        cwd: Path | None = None,
+        stdin: bytes = b"",
+        fails: bool = False,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | USER | dict(env)
         place = cwd or self.path
         done = subprocess.run(["git", *words], cwd=place, env=env, input=stdin, capture_output=True, check=False)
         assert (done.returncode != 0) == fails, done.stderr.decode()
@@ -94,10 +104,18 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    made = Repo(tmp_path / "repo")
+@pytest.fixture(scope="session")
+def first_commit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = Repo(tmp_path_factory.mktemp("first"), "--template=")
     made.commit("first", a="one\ntwo\nthree\n", b="b\n")
+    return made.path
+
+
+@pytest.fixture
+def repo(tmp_path: Path, first_commit: Path) -> Repo:
+    shutil.copytree(first_commit, tmp_path / "repo")
+    made = Repo(tmp_path / "repo", "clone")
+    made.git("status")  # the copies are new files to its index
     return made
 
 
@@ -106,8 +124,17 @@ def make_repo(tmp_path: Path) -> Callable[..., Repo]:
     return lambda name, *init: Repo(tmp_path / name, *init)
 
 
+@pytest.fixture(scope="session")
+def first_hub(tmp_path_factory: pytest.TempPathFactory, first_commit: Path) -> Path:
+    made = Workspace.open(tmp_path_factory.mktemp("hub"), first_commit)
+    made.base()
+    return made.hub.path
+
+
 @pytest.fixture
-def workspace(home: Path, repo: Repo) -> Workspace:
+def workspace(home: Path, repo: Repo, first_hub: Path) -> Workspace:
+    """Opened before, when the repository had its first commit."""
+    shutil.copytree(first_hub, home / "hubs" / f"{hub_id(repo.path / '.git')}.git")
     return Workspace.open(home, repo.path)
 
 

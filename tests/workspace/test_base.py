@@ -107,14 +107,22 @@ def test_a_dirty_tree_can_be_included_without_touching_it(repo, workspace):
     assert workspace.read_file(base.commit, "e") == b"a"
     for name in ODD:
         assert workspace.read_file(base.commit, os.fsdecode(name)) == name
-    for name in ("c", "ignored"):
+    for gone in ("c", "ignored"):
         with pytest.raises(NotFound):
-            workspace.read_file(base.commit, name)
+            workspace.read_file(base.commit, gone)
 
 
 def test_files_put_aside_do_not_make_a_tree_dirty(repo, workspace):
     plan = repo.write("plans/my plan.yaml", "x")
     assert workspace.base(aside=[plan]).note == ""
+
+
+def test_our_own_home_inside_the_repository_does_not_count(repo):
+    workspace = Workspace.open(repo.path / ".longtask", repo.path)
+    workspace.checkout("t", "s", 1, workspace.base().commit)
+    repo.write("new", "x")
+    made = workspace.base(dirty="include").commit
+    assert workspace.stat(repo.git("rev-parse", "HEAD"), made).paths == ("new",)
 
 
 def test_a_base_that_is_not_checked_out_leaves_the_working_tree_alone(repo, workspace):
@@ -181,6 +189,17 @@ def test_a_shallow_clone_works_from_base_to_publishing(home, tmp_path, repo, mak
     shallow.git("fsck", "--connectivity-only")
     shallow.commit("later", b="later\n")
     assert workspace.base().commit == shallow.git("rev-parse", "HEAD")
+
+
+def test_a_partial_clone_is_told_what_to_do(home, tmp_path, repo, make_repo):
+    repo.commit("second", a="2\n")
+    repo.git("config", "uploadpack.allowFilter", "true")
+    words = ("clone", "--quiet", "--filter=blob:none", f"file://{repo.path}", str(tmp_path / "partial"))
+    repo.git(*words)
+    partial = make_repo("partial", "clone")
+    partial.git("remote", "set-url", "origin", "https://example.invalid/x")
+    with pytest.raises(WorkspaceError, match="partial clone"):
+        Workspace.open(home, partial.path).base()
 
 
 def test_a_bare_repository_has_a_base(home, tmp_path, repo, make_repo):

@@ -9,6 +9,7 @@ import pytest
 
 from longtask.workspace import GitFailed, Workspace
 from longtask.workspace.git import Place, git
+from longtask.workspace.hub import hub_id
 from tests.workspace.conftest import TASK, Child
 
 
@@ -37,7 +38,7 @@ def test_stale_locks_in_the_hub_stop_no_reference(workspace, base):
 def test_a_stale_lock_of_a_fetch_stops_no_base(repo, workspace):
     head = repo.commit("second", a="2\n")
     lock = workspace.hub.path / "refs" / "bases" / f"{head}.lock"
-    lock.parent.mkdir(parents=True)
+    lock.parent.mkdir(parents=True, exist_ok=True)
     lock.touch()
     assert workspace.base().commit == head
 
@@ -52,10 +53,8 @@ def test_a_half_made_worktree_is_replaced_and_never_taken_for_a_whole_one(worksp
 
 
 def test_a_hub_that_was_never_finished_is_made_again(repo, home):
-    (home / "hubs").mkdir(parents=True)
-    first = Workspace.open(home, repo.path)
-    (home / "hubs" / f".{first.id}.abandoned").mkdir()
-    assert Workspace.open(home, repo.path).base().commit
+    (home / "hubs" / f".{hub_id(repo.path / '.git')}.abandoned").mkdir(parents=True)
+    assert Workspace.open(home, repo.path).base().commit == repo.git("rev-parse", "HEAD")
 
 
 def test_processes_that_open_at_the_same_time_share_one_hub(repo, home):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from longtask.core.errors import Refused, WorkspaceError
+from longtask.workspace import GitFailed, Workspace, save
 from tests.workspace.conftest import TASK
 from tests.workspace.test_base import ODD
 
@@ -125,10 +126,13 @@ def test_two_attempts_share_neither_stash_nor_branches_nor_settings(repo, worksp
     assert repo.git("config", "user.name", cwd=two.path) == "LongTask"
 
 
-def test_the_attempt_may_even_lose_its_repository(repo, workspace, base):
+def test_the_attempt_may_even_lose_its_repository(repo, base):
+    workspace = Workspace.open(repo.path / ".longtask", repo.path)
+    workspace.base()
     wt = workspace.checkout(TASK, "agent", 1, base)
     subprocess.run(["rm", "-rf", str(wt.path / ".git")], check=True)
     (wt.path / "a").write_text("changed\n")
+    repo.git("-c", "safe.directory=*", "status", cwd=wt.path, fails=True, env=wt.environment())
     assert workspace.leftovers(wt) == ["a"]
     made = workspace.commit(wt, "x")
     assert made is not None
@@ -142,6 +146,16 @@ def test_a_worktree_that_is_gone_delivers_no_deletion_of_everything(workspace, b
         workspace.commit(wt, "x")
     wt.path.rmdir()
     with pytest.raises(WorkspaceError, match="gone or was emptied"):
+        workspace.checkpoint(wt)
+
+
+def test_a_pipe_that_nobody_writes_does_not_hold_a_checkpoint_for_ever(workspace, base, monkeypatch):
+    wt = workspace.checkout(TASK, "agent", 1, base)
+    os.mkfifo(wt.path / "pipe")
+    assert workspace.checkpoint(wt) == workspace.tree_of(base)
+    os.mkfifo(wt.path / ".gitignore")
+    monkeypatch.setattr(save, "READ_MS_MAX", 100)
+    with pytest.raises(GitFailed, match="not done within 100 ms"):
         workspace.checkpoint(wt)
 
 
@@ -197,7 +211,7 @@ def test_paths_put_aside_are_never_saved(workspace, base, repo):
     (wt.path / "sub" / "node_modules" / "f").write_text("x")
     assert workspace.leftovers(wt) == ["sub/node_modules/f"]
     assert workspace.stat(base, workspace.checkpoint(wt)).paths == ("sub/node_modules/f",)
-    for bad in ("../x", "/etc", ".git/hooks", ".", ".GIT"):
+    for bad in ("../x", "/etc", ".git/hooks", ".", ".GIT", "new\nline"):
         with pytest.raises(Refused, match="below the top"):
             workspace.checkout(TASK, "agent", 2, base, aside=[bad])
 
@@ -275,8 +289,6 @@ def test_a_persons_commit_can_be_adopted(repo, workspace, base):
 
 
 def test_line_endings_and_other_attributes_make_no_difference_of_their_own(repo, home):
-    from longtask.workspace import Workspace
-
     repo.write(".gitattributes", "*.bat text eol=crlf\n*.txt text\n*.id ident\n*.lfs filter=lfs merge=lfs -text\n")
     repo.write("x.bat", "one\r\ntwo\r\n")
     repo.write("y.txt", "one\n")

@@ -48,8 +48,8 @@ update lease set stop = :why where task_n = :task_n and step in (select value fr
 delete from wait where task_n = :task_n and step in (select value from json_each(:keys))
 
 -- name: open_waits
-insert into wait (task_n, name, step, n, ask, kind) select :task_n, r.value ->> 0, r.value ->> 1, 1, r.value ->> 2, ''
-from jsonb_each(:rows) r
+insert into wait (task_n, step, n, name, ask, kind)
+select :task_n, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, '' from jsonb_each(:rows) r
 
 -- name: insert_artifacts
 insert into artifact (task_n, step, attempt, name, digest, size_bytes, media_type, at, body)

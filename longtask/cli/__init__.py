@@ -1,0 +1,1 @@
+"""The command line.  Faces only: every rule is the engine's."""

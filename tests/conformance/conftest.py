@@ -1,0 +1,30 @@
+from collections.abc import Callable
+
+import pytest
+
+from longtask.store.contract import Store
+from tests.conformance.databases import DATABASES, Clock
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=sorted(DATABASES))
+def open_store(request, tmp_path, clock) -> Callable[..., Store]:
+    """Opens a store on this test's database; `fault=` as the database takes it."""
+    opened: list[Store] = []
+
+    def open_(**more):
+        opened.append(DATABASES[request.param](tmp_path, clock, **more))
+        return opened[-1]
+
+    yield open_
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store) -> Store:
+    return open_store()

@@ -1,0 +1,41 @@
+"""`python -m tests.sim --seeds N [--from S]`, or `--seed S [--verbose]`: exit 1 if a world went wrong."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import secrets
+import sys
+import time
+
+from .world import play
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests.sim", description="plays random worlds of the real engine")
+    parser.add_argument("--seeds", type=int, default=300, help="how many worlds")
+    parser.add_argument("--from", type=int, dest="first", help="the first seed; by chance if left out")
+    parser.add_argument("--seed", type=int, help="this world alone")
+    parser.add_argument("--verbose", action="store_true", help="print what happens")
+    parser.add_argument("--all", action="store_true", help="go on after a failure")
+    args = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    first = secrets.randbelow(10**8) if args.first is None else args.first
+    seeds = [args.seed] if args.seed is not None else range(first, first + args.seeds)
+    failed, began = [], time.monotonic()
+    for seed in seeds:
+        wrong = play(seed, verbose=args.verbose)
+        if wrong is not None:
+            print(wrong, flush=True)
+            failed.append(seed)
+            if not args.all:
+                break
+    took = time.monotonic() - began
+    print(f"{len(seeds)} seeds from {seeds[0]}, {len(failed)} failed, {took:.1f} s")
+    if failed:
+        print("keep them: add the line to tests/sim/seeds.txt")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""What must hold, seen from outside: the oracle over all that the store keeps, and what no row says.
+
+The onlooker hears of each act as it happens (an attempt begun, a call carried out, an answer taken) and reads each
+event once; at an audit it compares the two.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from longtask.core import events as e
+from longtask.core.change import WaitRow
+from longtask.core.model import Edge, Kind, Signal, Step, StepSpec, StepState, WaitingFor
+from longtask.core.oracle import audit
+from longtask.steps.contract import Assignment
+from longtask.store.contract import Ref
+from longtask.store.sqlite import SqliteStore
+
+from .faults import Found
+from .repo import Repo
+
+PAGE = 1_000
+Run = tuple[str, str, int]  # task, step, run
+Try = tuple[str, str, int]  # task, step, attempt
+REPORTS = (e.StepCompleted, e.StepFailed, e.StepRetried, e.StepParked, e.FixRequested, e.StepDelivered, e.StepExpanded,
+           e.HelpAsked, e.StepReleased)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the onlooker keeps of one task between audits."""
+
+    events: list[e.Event] = field(default_factory=list)
+    specs: dict[int, StepSpec] = field(default_factory=dict)
+    edges: list[Edge] = field(default_factory=list)
+    workers: dict[tuple[str, int], str] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)  # step -> attempt
+    asks: Counter[str] = field(default_factory=Counter)
+    answers: Counter[tuple[str, int]] = field(default_factory=Counter)
+    decided: dict[tuple[str, int], str] = field(default_factory=dict)
+    completed: dict[str, int] = field(default_factory=dict)  # step -> the attempt that did
+    consumed: dict[tuple[str, int], int] = field(default_factory=dict)  # (step, ask) -> the attempt that reported
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    print: Any = None  # of the rows at the last audit
+
+
+class Onlooker:
+    def __init__(self, repo: Repo, store: Callable[[], SqliteStore], alive: Callable[[Try], bool]) -> None:
+        self._repo = repo
+        self._store = store  # one that sees only what is durable
+        self._alive = alive  # the process tree of an attempt lives
+        self.suspects: set[str] = set()  # workers that were ever frozen or killed, or whose beat did not go through
+        self.starts: dict[Try, Assignment] = {}
+        self.calls: dict[Run, dict[int, Any]] = {}  # finished calls of a run: what the journal was told
+        self.checkpoints: dict[Run, int] = {}
+        self.signals: dict[tuple[str, str], tuple[str, Any]] = {}  # (task, delivery) that was acknowledged
+        self.answered: Counter[tuple[str, str, int]] = Counter()  # (task, step, ask) that was acknowledged
+        self.seen: dict[str, Seen] = {}
+
+    # --- as it happens --------------------------------------------------------------------------------------------
+
+    def begun(self, a: Assignment) -> None:
+        here = self._store().here
+        if here.begun or here.block or here.group:
+            raise Found("durable", f"step {a.step!r}: attempt {a.attempt} begins inside a transaction")
+        row = self._store().get_step(Ref(a.task_id, a.step))
+        if row.attempt < a.attempt:
+            raise Found("durable", f"step {a.step!r}: attempt {a.attempt} begins, stored is attempt {row.attempt}")
+        this = a.task_id, a.step, a.attempt
+        if this in self.starts:
+            raise Found("once", f"step {a.step!r}: attempt {a.attempt} is begun twice")
+        self.starts[this] = a
+        done = self.seen.get(a.task_id, Seen()).completed.get(a.step)
+        if done is not None and a.attempt > done:
+            raise Found("once", f"step {a.step!r} has completed with attempt {done}, and {a.attempt} begins")
+        known = {r["n"]: r["body"] for r in a.journal if r["done"]}
+        for n, body in self.calls.get((a.task_id, a.step, a.run), {}).items():
+            if known.get(n) != body:
+                raise Found("run journal", f"step {a.step!r} run {a.run}: call {n} was {body}, now {known.get(n)}")
+        saved = self.checkpoints.get((a.task_id, a.step, a.run), 0)
+        if saved and (a.checkpoint is None or a.checkpoint[0] < saved or a.checkpoint[1] != f"tree {a.checkpoint[0]}"):
+            raise Found("checkpoint", f"step {a.step!r} run {a.run}: saved at {saved}, goes on from {a.checkpoint}")
+
+    def carried_out(self, a: Assignment, n: int) -> None:
+        if n in self.calls.get((a.task_id, a.step, a.run), {}):
+            raise Found("run journal", f"step {a.step!r} run {a.run}: finished call {n} is carried out again")
+
+    def recorded(self, a: Assignment, n: int, body: Any) -> None:
+        self.calls.setdefault((a.task_id, a.step, a.run), {})[n] = body
+
+    def saved(self, a: Assignment, n: int) -> None:
+        run = a.task_id, a.step, a.run
+        self.checkpoints[run] = max(n, self.checkpoints.get(run, 0))
+
+    def signalled(self, task_id: str, signal: Signal, name: str, payload: Any) -> None:
+        first = self.signals.setdefault((task_id, signal.delivery), (name, payload))
+        if (signal.name, dict(signal.payload)) != first:
+            raise Found("signal", f"delivery {signal.delivery!r} was {first}, answered is {signal}")
+
+    # --- now and then ---------------------------------------------------------------------------------------------
+
+    def audit(self, task_id: str, now: int) -> None:
+        """Raises Found."""
+        store = self._store()
+        seen = self.seen.setdefault(task_id, Seen())
+        task = store.get_task(task_id)
+        fresh = self._events(store, task_id, seen)
+        steps = {row.key: row for row in _pages(lambda after: store.steps(task_id, after, PAGE), lambda r: r.key, "")}
+        leases = store.leases(task_id, PAGE)
+        signals = store.inbox(task_id, 0, PAGE)
+        state = (task, steps, leases, signals)
+        if state == seen.print:
+            return
+        seen.print = state
+        for event in fresh:
+            self._event(task_id, seen, event)
+        found = audit(
+            task,
+            steps,
+            seen.edges,
+            seen.events,
+            leases,
+            signals,
+            seen.specs,
+            waits=self._waits(store, task.number),
+            now=now,
+            contains=self._repo.contains,
+        )
+        if found:
+            raise Found(found[0].rule, "\n    ".join([f"task {task.name!r}: {found[0].text}", *map(str, found[1:6])]))
+        for task, step, attempt in self.starts:
+            if task == task_id and attempt > seen.completed.get(step, attempt):
+                raise Found("once", f"step {step!r} has completed, and attempt {attempt} was begun after that")
+        self._inbox(task_id, signals)
+        self._answers(task_id, seen)
+
+    def _events(self, store: SqliteStore, task_id: str, seen: Seen) -> list[e.Event]:
+        fresh = list(_pages(lambda after: store.events(task_id, after, PAGE), lambda x: x.seq, len(seen.events)))
+        seen.events += fresh
+        for event in fresh:
+            if isinstance(event.fact, e.TaskSubmitted | e.StepsAdded):
+                seen.edges += event.fact.edges
+                first = getattr(event.fact, "first_spec", 0)
+                seen.specs |= {first + i: spec for i, spec in enumerate(event.fact.specs)}
+                seen.kinds |= {new.key: new.kind for new in event.fact.steps}
+        return fresh
+
+    def _waits(self, store: SqliteStore, number: int) -> list[WaitRow]:
+        rows = store._line.run("select step, ask, name from wait where task_n = ?", (number,))
+        return [WaitRow(*row) for row in rows]
+
+    def _event(self, task_id: str, seen: Seen, event: e.Event) -> None:
+        fact = event.fact
+        match fact:
+            case e.StepClaimed():
+                seen.workers[fact.step, fact.attempt] = fact.worker
+                seen.newest[fact.step] = fact.attempt
+            case e.StepCompleted() | e.StepMerged():
+                seen.completed[fact.step] = seen.newest[fact.step]
+            case e.StepParked() if fact.waiting_for is WaitingFor.USER:
+                seen.asks[fact.step] += 1
+            case e.HelpAsked():
+                seen.asks[fact.step] += 1
+            case e.StepLost():
+                worker = seen.workers[fact.step, fact.attempt]
+                if worker not in self.suspects:
+                    raise Found("lost", f"step {fact.step!r}: attempt {fact.attempt} is lost, its worker {worker} lives")
+            case e.StepCancelled() if fact.by == "stop":
+                attempt = seen.newest[fact.step]
+                if self._alive((task_id, fact.step, attempt)):
+                    raise Found("stop", f"step {fact.step!r} is cancelled, the tree of attempt {attempt} lives")
+        self._answer_of(task_id, seen, fact)
+        attempt = getattr(fact, "attempt", 0)
+        if isinstance(fact, REPORTS) and attempt:
+            self._report(task_id, seen, fact, fact.step, attempt)
+
+    def _answer_of(self, task_id: str, seen: Seen, fact: e.Fact) -> None:
+        by_person = getattr(fact, "by", None) is not None and isinstance(
+            fact, e.StepFailed | e.StepCompleted | e.MergeResumed
+        )
+        cause = fact.cause if isinstance(fact, e.StepWoken) else {}
+        if not by_person and not cause.keys() & {"decision", "answer", "superseded"}:
+            return
+        assert not isinstance(fact, e.TaskPaused)
+        step = fact.step  # type: ignore[union-attr]
+        ask = seen.asks[step]
+        seen.answers[step, ask] += 1
+        if seen.answers[step, ask] > 1:
+            raise Found("answer", f"step {step!r}: question {ask} is answered twice")
+        if "decision" in cause:
+            seen.decided[step, ask] = cause["decision"]
+
+    def _report(self, task_id: str, seen: Seen, fact: e.Fact, step: str, attempt: int) -> None:
+        this = task_id, step, attempt
+        if isinstance(fact, e.StepCompleted | e.StepDelivered):
+            if getattr(fact, "by", None) is None and self._alive(this):
+                raise Found("report", f"step {step!r}: attempt {attempt} has completed, its tree lives")
+        start = self.starts.get(this)
+        cause = (start.cause if start is not None else None) or {}
+        if "decision" in cause and not isinstance(fact, e.StepReleased) and getattr(fact, "by", None) is None:
+            before = seen.consumed.setdefault((step, cause["ask"]), attempt)
+            if before != attempt:
+                text = f"step {step!r}: the answer to question {cause['ask']} is used by attempts {before} and {attempt}"
+                raise Found("answer", text)
+            if isinstance(fact, e.StepCompleted) and fact.by is None and seen.kinds[step] is Kind.APPROVAL:
+                if (fact.result or {}).get("decision") != seen.decided[step, cause["ask"]]:
+                    raise Found("answer", f"step {step!r} says {fact.result}, {seen.decided} was answered")
+        elif isinstance(fact, e.StepCompleted) and seen.kinds[step] is Kind.APPROVAL and fact.by is None:
+            raise Found("answer", f"step {step!r} is approved by nobody")
+
+    def _inbox(self, task_id: str, signals: list[Signal]) -> None:
+        kept = {signal.delivery: signal for signal in signals}
+        if [s.number for s in signals] != list(range(1, len(signals) + 1)) or len(kept) != len(signals):
+            raise Found("signal", f"the inbox has {[(s.number, s.delivery) for s in signals]}")
+        for (task, delivery), (name, payload) in self.signals.items():
+            if task != task_id:
+                continue
+            there = kept.get(delivery)
+            if there is None or (there.name, dict(there.payload)) != (name, payload):
+                raise Found("signal", f"delivery {delivery!r} was taken as {name} {payload}, the inbox has {there}")
+
+    def _answers(self, task_id: str, seen: Seen) -> None:
+        for (task, step, ask), times in self.answered.items():
+            if task == task_id and (times > 1 or seen.answers[step, ask] != 1):
+                text = f"answer to {step!r} {ask} was taken {times} times, recorded {seen.answers[step, ask]} times"
+                raise Found("answer", text)
+
+    def ended(self, task_id: str) -> None:
+        """After the end: the branch is the head, and no process tree lives."""
+        task = self._store().get_task(task_id)
+        if task.head is not None and self._repo.refs.get(task_id, task.base) != task.head:
+            raise Found("branch", f"task {task.name!r}: branch {self._repo.refs.get(task_id)}, head {task.head}")
+        for row in self.seen[task_id].print[1].values():
+            self._kept(row)
+
+    def _kept(self, row: Step) -> None:
+        if row.state is StepState.COMPLETED and row.kind is not Kind.GATE and not row.attempt:
+            raise Found("once", f"step {row.key!r} has completed and was never begun")
+
+
+def _pages(look: Callable[[Any], list[Any]], mark: Callable[[Any], Any], after: Any) -> Any:
+    while True:
+        page = look(after)
+        yield from page
+        if len(page) < PAGE:
+            return
+        after = mark(page[-1])

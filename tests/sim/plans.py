@@ -1,0 +1,188 @@
+"""Random plans, and the odds of a world.
+
+What the executors will do is written into the plan: a spec's `acts` are the words for its attempts, one after another,
+the last for all that follow.  So one seed gives one script, whatever the order of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from longtask.core.graph import Graph, Planned
+from longtask.core.model import Kind, RunWhen, StepSpec, TaskOptions, WhenFailed
+
+FILES = ("a", "b", "c")
+SIGNALS = ("go", "go", "ci.build")
+ACTS_AT_FIRST = ("done", "done", "fail", "fail", "fail_digest", "fail_digest", "bad", "park_signal", "park_user",
+                 "park_timer", "hang", "give_back", "large")  # fmt: skip
+ACTS_AT_LAST = ("done", "done", "done", "done", "done", "fail", "bad", "refuse", "large")
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """Chances of a round or an act, in percent unless said otherwise.  Mutants are hunted with other ones."""
+
+    rounds: int = 50  # of the first phase
+    tasks_max: int = 3
+    steps_max: int = 7
+    workers_max: int = 4
+    people: float = 35
+    person: str = ""  # the one thing that people do more often
+    stale: float = 8
+    interlude: float = 4  # others run while somebody is between looking and acting
+    crash: float = 2  # an act that dies at a named point
+    busy: float = 1  # an act whose commit does not go through
+    kill: float = 2
+    freeze: float = 2.5
+    suspend: float = 1
+    drain: float = 1
+    later: float = 40  # what a worker gives to a thread is done later
+    code: float = 55  # a task has a repository
+    conditional: float = 20
+    fix: float = 30
+    kinds: tuple[Kind, ...] = (Kind.RUN, Kind.RUN, Kind.RUN, Kind.FUNCTION, Kind.AGENT, Kind.AGENT, Kind.APPROVAL,
+                               Kind.WAIT, Kind.FOR_EACH)  # fmt: skip
+    batches: tuple[int, ...] = (500, 500, 500, 3, 2)
+    acts: tuple[str, ...] = ()  # at first, instead of the usual ones
+    failing: float = -1  # last act is a failure; below 0: as it comes
+    attended: float = 60
+
+
+class Planner:
+    def __init__(self, chance: Random, odds: Odds, batch: int) -> None:
+        self.chance = chance
+        self.odds = odds
+        self.batch = batch
+        self.specs: list[StepSpec] = []
+        self.code = False
+        self.pools = ("default",)
+
+    def often(self, percent: float) -> bool:
+        return self.chance.random() * 100 < percent
+
+    def one(self, options: Sequence[Any]) -> Any:
+        return options[self.chance.randrange(len(options))]
+
+    def graph(self, name: str, pools: Sequence[str]) -> Graph:
+        chance, odds = self.chance, self.odds
+        self.specs = []
+        self.pools = tuple(pools)
+        self.code = self.often(odds.code)
+        attended = self.often(odds.attended)
+        stages = chance.randint(1, 3)
+        planned: list[Planned] = []
+        for n in range(chance.randint(1, odds.steps_max)):
+            planned.append(self._planned(f"{'abcdefghij'[n]}", stages, planned, attended))
+        options = TaskOptions(
+            fail_fast=self.often(10),
+            attended=attended,
+            workspace={"repo": "."} if self.code else None,
+            stages=tuple(f"stage {k}" for k in range(1, stages + 1)),
+            budget_micros=self.one((None,) * 9 + (0,)),
+        )
+        parallel = self.one((1, 2, 2, 4))
+        return Graph(name, options, tuple(self.specs), tuple(planned), parallel, self.one((0, 0, 1)))
+
+    def _planned(self, key: str, stages: int, before: list[Planned], attended: bool) -> Planned:
+        stage = self.chance.randint(1, stages)
+        needs = None
+        if self.often(55):
+            needs = tuple(s.key for s in before if s.stage <= stage and self.often(40))
+        kind: Kind = self.one(self.odds.kinds)
+        condition, reads = None, ()
+        if self.often(self.odds.conditional):
+            condition, reads = self._condition(needs or ())
+        spec = self._spec(kind, condition, reads, needs or ())
+        words = (WhenFailed.STOP, WhenFailed.STOP, WhenFailed.CONTINUE) + (WhenFailed.ASK,) * 2 * attended
+        return Planned(
+            key,
+            kind,
+            stage,
+            spec,
+            needs,
+            weight=self.one((100, 100, 7)),
+            run_when=self.one((RunWhen.SUCCESS,) * 6 + (RunWhen.ALWAYS, RunWhen.FAILURE)),
+            when_failed=self.one(words),
+            conditional=condition is not None,
+            pool=self.specs[spec].pool,
+        )
+
+    def _condition(self, needs: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        if needs and self.often(60):
+            need = self.one(needs)
+            return f"{need}.ok", (need,)
+        return self.one(("true", "true", "false", "broken")), ()
+
+    def _add(self, spec: StepSpec) -> int:
+        self.specs.append(spec)
+        return len(self.specs) - 1
+
+    def _spec(self, kind: Kind, condition: str | None, reads: tuple[str, ...], needs: Sequence[str]) -> int:
+        common: dict[str, Any] = {"condition": condition, "reads": reads}
+        if kind is Kind.APPROVAL:
+            body = {"ask": "may it go on?", "bind": self.one(("frozen", "frozen", "head"))}
+            if self.often(25):
+                body["expires_ms"] = self.chance.randint(1_000, 90_000)
+            revise = self._work(Kind.AGENT, depth=1) if self.often(50) else None
+            return self._add(StepSpec(kind, body, revise=revise, revise_rounds_max=2, **common))
+        if kind is Kind.WAIT:
+            if self.often(30):
+                return self._add(StepSpec(kind, {"timer_ms": self.chance.randint(1, 60_000)}, **common))
+            body = {"signal": self.one(SIGNALS), "match": self.one(({}, {"sha": "1"}, {"sha": "2"}))}
+            if self.often(30):
+                body["timeout_ms"] = self.chance.randint(1_000, 90_000)
+            return self._add(StepSpec(kind, body, **common))
+        if kind is Kind.FOR_EACH:
+            item = self._work(self.one((Kind.RUN, Kind.AGENT)), depth=1)
+            items: Any = list(range(self.one((0, 1, 2, 3, 5, 7))))
+            if needs and self.often(30):
+                need = self.one(needs)
+                items, common["reads"] = f"{need}.list", tuple(dict.fromkeys((*reads, need)))
+            window = min(self.chance.randint(1, 3), self.batch)
+            return self._add(StepSpec(kind, {}, items=items, item=item, parallel_max=window, **common))
+        return self._work(kind, common)
+
+    def _work(self, kind: Kind, common: dict[str, Any] | None = None, depth: int = 0) -> int:
+        """A spec whose executor follows a script."""
+        chance = self.chance
+        first = self.odds.acts or ACTS_AT_FIRST
+        acts = [self.one(first) for _ in range(self.one((0, 0, 1, 1, 2, 4)))]
+        last = self.one(ACTS_AT_LAST)
+        if self.odds.failing >= 0:
+            last = self.one(("fail", "bad")) if self.often(self.odds.failing) else "done"
+        inline = kind is Kind.FUNCTION and self.often(60)
+        commits = self.code and not inline and self.often(70)
+        body: dict[str, Any] = {
+            "acts": [*acts, last],
+            "ms": self.one((0, 0, 30, 700, 4_000, 20_000)),
+            "calls": chance.randint(1, 5) if kind is Kind.AGENT else 0,
+            "files": [f for f in FILES if self.often(35)],
+            "stubborn": self.often(30),
+            "match": self.one(({}, {"sha": "1"})),
+            "ok": self.often(75),
+        }
+        if inline:
+            body |= {"inline": True, "acts": ["done" if w == "refuse" else w for w in body["acts"]]}
+        fix = None
+        if not inline and depth < 3 and self.often(self.odds.fix if depth == 0 else 15):
+            fix = self._work(Kind.AGENT, depth=depth + 1)
+        conflict = self._work(Kind.AGENT, depth=depth + 1) if commits and depth < 2 and self.often(60) else None
+        return self._add(
+            StepSpec(
+                kind,
+                body,
+                pool=self.one(self.pools),
+                failures_max=self.one((0, 0, 1, 2)),
+                losses_max=self.one((0, 1, 3, 3)),
+                timeout_ms=self.one((None, None, 5_000, 40_000)),
+                repeatable=not self.often(20),
+                commits=commits,
+                fix=fix,
+                fix_rounds_max=chance.randint(1, 3),
+                conflict=conflict,
+                **(common or {}),
+            )
+        )

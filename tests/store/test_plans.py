@@ -1,0 +1,175 @@
+"""The plan of every statement is asserted, and so is how many a chained step needs.
+
+The planner's view of sizes is fixed by the first migration, so a plan depends on nothing but the schema.
+"""
+
+import re
+import time
+
+import apsw
+import pytest
+
+from longtask.core.events import NewStep, StepClaimed, StepCompleted, StepUnblocked
+from longtask.core.machine import fold
+from longtask.core.model import Edge, Kind, Verdict
+from longtask.store.line import Line
+from longtask.store.queries import load
+from longtask.store.sqlite import SqliteStore
+from tests.conformance.databases import Clock
+from tests.conformance.play import blocked, claim, ready, submit
+
+# Statements that read a whole index or table, and why that is right.
+SCANS = {
+    "claimable": "SCAN t USING INDEX task_serving",  # of tasks that a worker may serve only, in order, up to the limit
+    "claimable_system": "SCAN t USING INDEX task_serving_system",
+    "unsettled": "SCAN s USING COVERING INDEX step_untold",  # of untold steps only, up to the limit
+    "closing": "SCAN t USING INDEX task_closing",  # of closing tasks only
+    "asking": "SCAN s USING INDEX step_asking",  # of steps that ask a person only
+    "last_task": "SCAN t",  # by its key backwards, one row
+    "workers": "SCAN worker USING INDEX worker_seen",  # newest first, up to the limit
+}
+# Sorting what a partial index found: few rows, and none of them a whole task's.
+SORTS = {"asking", "running", "progress"}
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory) -> Line:
+    line = Line(str(tmp_path_factory.mktemp("plans") / "x.output.db"))
+    line.migrate("sqlite_output", 1)
+    main = Line(str(tmp_path_factory.mktemp("plans") / "x.db"))
+    main.migrate("sqlite", 1)
+    line.run("attach ? as tasks", (main.path,))
+    return line
+
+
+def plan(line: Line, statement: str) -> list[str]:
+    params = dict.fromkeys(re.findall(r":(\w+)", statement), "[]")
+    return [row[3] for row in line.run("explain query plan " + statement, params)]
+
+
+@pytest.mark.parametrize("name", sorted(load("sqlite")))
+def test_no_statement_reads_a_whole_table(line, name):
+    lines = plan(line, load("sqlite")[name])
+    scans = [x for x in lines if x.startswith("SCAN") and "VIRTUAL TABLE" not in x and x not in ("SCAN CONSTANT ROW",)]
+    assert scans == ([SCANS[name]] if name in SCANS else []), lines
+    assert any("TEMP B-TREE" in x for x in lines) == (name in SORTS), lines
+
+
+@pytest.mark.parametrize(
+    ("name", "uses"),
+    [
+        ("header", "SEARCH s USING PRIMARY KEY (task_n=? AND key=?) LEFT-JOIN"),
+        ("dependents", "SEARCH e USING PRIMARY KEY (task_n=? AND need=? AND step>?)"),
+        ("owned_open", "SEARCH s USING INDEX step_open (task_n=? AND owner=?)"),
+        ("completed_items", "SEARCH s USING INDEX step_item (task_n=? AND owner=? AND item>?)"),
+        ("ready", "SEARCH s USING INDEX step_ready (task_n=? AND pool=? AND due_at<?)"),
+        ("sweepable", "SEARCH s USING INDEX step_open (task_n=?)"),
+        ("sweepable", "SEARCH s USING INDEX step_untold (task_n=?)"),
+        ("running", "SEARCH l USING PRIMARY KEY (task_n=?)"),
+        ("waiters", "SEARCH w USING COVERING INDEX wait_name (task_n=? AND name=? AND step>?)"),
+        ("done_op", "SEARCH event USING COVERING INDEX event_op (task_n=? AND op=?)"),
+        ("rival", "SEARCH t USING INDEX task_serving (priority=? AND served_at<?)"),
+        ("rival", "SEARCH s EXISTS USING COVERING INDEX step_ready (task_n=? AND pool=? AND due_at<?)"),
+        ("claimable", "SEARCH r USING COVERING INDEX step_ready (task_n=? AND pool=? AND due_at<?)"),
+        ("overdue", "SEARCH s USING COVERING INDEX step_deadline (due_at>? AND due_at<?)"),
+        ("mergeable", "SEARCH s USING COVERING INDEX step_merging (due_at<?)"),
+        ("expired", "SEARCH l USING INDEX lease_due (due_at<?)"),
+        ("next_due_at", "SEARCH step USING COVERING INDEX step_delayed (due_at>?)"),
+        ("beat", "SEARCH lease USING PRIMARY KEY (task_n=? AND step=?)"),
+        ("close_leases", "SEARCH lease USING PRIMARY KEY (task_n=? AND step=?)"),
+        ("stop_leases", "SEARCH lease USING PRIMARY KEY (task_n=? AND step=?)"),
+        ("close_waits", "SEARCH wait USING PRIMARY KEY (task_n=? AND step=?)"),
+        ("items", "SEARCH r USING INDEX step_item (task_n=? AND owner=? AND item=?)"),
+        ("tasks_of_workspace_open", "SEARCH t USING INDEX task_open_of_workspace (workspace_id=? AND n<?)"),
+        ("events", "SEARCH e USING INDEX event_seq (task_n=? AND seq>?)"),
+        ("edges", "SEARCH e USING PRIMARY KEY (task_n=? AND (need,step)>(?,?))"),
+    ],
+)
+def test_what_a_statement_is_found_by(line, name, uses):
+    assert uses in plan(line, load("sqlite")[name])
+
+
+def chained_step(store: SqliteStore, id_: str, key: str, next_key: str) -> None:
+    """Report, settle and claim of the next step in one block, as a worker does it."""
+    with store.task(id_, key) as tx:
+        step = tx.step(key)
+        assert tx.spec(step.spec).kind is Kind.RUN
+        dependents = {other.key: other for other in tx.dependents(key, "", 500)}
+        assert not tx.rival("default", tx.task.served_at)
+        told = {other.key: other._replace(blockers=other.blockers - 1) for other in dependents.values()}
+        told[key] = step._replace(told=Verdict.OK)
+        facts = [StepCompleted(key, 1), StepUnblocked(next_key, tx.now), StepClaimed(next_key, 1, "w-1")]
+        tx.save(fold(tx.task, {key: step, **dependents}, facts, tx.now, told))
+
+
+def chain(length: int) -> tuple[list[NewStep], list[Edge]]:
+    keys = [f"s{i:03}" for i in range(length)]
+    steps = [*ready(keys[0]), *[blocked(key, 1, weight=100) for key in keys[1:]]]
+    steps.append(blocked("gate.1", length, kind=Kind.GATE))
+    edges = [Edge(a, b) for a, b in zip(keys, keys[1:], strict=False)] + [Edge(key, "gate.1") for key in keys]
+    return steps, edges
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_chained_step_costs_ten_statements_and_one_commit(tmp_path, grouped):
+    seen: list[str] = []
+    store = SqliteStore(tmp_path / "longtask.db", Clock(), trace=lambda sql, _params: seen.append(sql))
+    id_ = submit(store, 1, *chain(10))
+    claim(store, id_, "s000")
+    chained_step(store, id_, "s000", "s001")  # reads options and spec once for this process
+    seen.clear()
+    if grouped:
+        with store.group():
+            chained_step(store, id_, "s001", "s002")
+            chained_step(store, id_, "s002", "s003")
+        assert len(seen) == 2 * 8 + 2, seen
+    else:
+        chained_step(store, id_, "s001", "s002")
+        assert len(seen) == 10, seen
+    assert [sql for sql in seen if sql in ("begin immediate", "commit")] == ["begin immediate", "commit"]
+    store.close()
+
+
+def test_ten_thousand_tasks_of_which_few_can_be_served_cost_no_more_than_those_few(tmp_path):
+    store = SqliteStore(tmp_path / "longtask.db", Clock())
+    for number in (1, 2, 3):
+        submit(store, number, ready("a", "b"))
+    writer = apsw.Connection(store.path)
+    columns = [row[0] for row in writer.execute("select name from pragma_table_info('task')")]
+    others = ", ".join("'t' || i.value" if c == "id" else "0" if c == "admits" else c for c in columns if c != "n")
+    writer.execute(
+        f"insert into task ({', '.join(c for c in columns if c != 'n')}) "
+        "with recursive i (value) as (select 1 union all select value + 1 from i where value < 10000) "
+        f"select {others} from task, i where n = 1"
+    )
+    writer.close()
+
+    def steps_of_the_database_engine(call) -> int:
+        counted = 0
+
+        def profile(event: dict) -> None:
+            nonlocal counted
+            counted += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+        store._line.db.trace_v2(apsw.SQLITE_TRACE_PROFILE, profile)
+        call()
+        store._line.db.trace_v2(0)
+        return counted
+
+    assert len(store.claimable("default", 50)) == 3
+    assert 0 < steps_of_the_database_engine(lambda: store.claimable("default", 50)) < 500
+    assert 0 < steps_of_the_database_engine(lambda: store.unsettled(50)) < 100
+    assert 0 < steps_of_the_database_engine(store.next_due_at) < 200
+    id_ = store.get_task("play-1").id
+
+    def rival() -> None:
+        with store.task(id_) as tx:
+            assert not tx.rival("default", 0)
+
+    rival()
+    assert steps_of_the_database_engine(rival) < 1_000
+    began = time.perf_counter()
+    for _ in range(20):
+        store.claimable("default", 50)
+    assert (time.perf_counter() - began) / 20 < 0.02
+    store.close()
