@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -19,12 +20,12 @@ from pathlib import Path
 
 from longtask.config import Config
 from longtask.core.errors import StoreError
-from longtask.core.model import Json, JsonMap, Kind, StepSpec, Task
+from longtask.core.model import Json, JsonMap, Kind, StepSpec, Task, TaskState
 from longtask.core.policy import LEASE_MS
 from longtask.engine.desk import Desk
 from longtask.engine.dispatch import Dispatch
 from longtask.engine.loop import Loop
-from longtask.engine.merging import MergeResult
+from longtask.engine.merging import MergeResult, follow
 from longtask.engine.records import TaskRecords
 from longtask.engine.scheduler import Scheduler
 from longtask.engine.scope import Scopes
@@ -36,7 +37,7 @@ from longtask.steps.command import CommandExecutor
 from longtask.steps.contract import Executor
 from longtask.steps.for_each import ForEachExecutor
 from longtask.steps.function import FunctionExecutor
-from longtask.steps.places import Places
+from longtask.steps.places import Places, ToldConflicts
 from longtask.steps.wait import WaitExecutor
 from longtask.store.artifacts import ArtifactStore
 from longtask.store.contract import Store, WorkerRow
@@ -83,6 +84,7 @@ class GitMerger:
 
     def __init__(self, home: Path) -> None:
         self._home = home
+        self._following = threading.Lock()  # two threads that move one branch would be in each other's way
 
     def merge(self, workspace_id: str, head: str, commit: str, message: str) -> MergeResult:
         result = Workspace.at(self._home, workspace_id).merge(head, commit, message)
@@ -92,9 +94,12 @@ class GitMerger:
         if task.head is None or not task.workspace_id:
             return
         workspace = Workspace.at(self._home, task.workspace_id)
-        workspace.advance(task.id, task.head)
-        if task.head != task.base:
-            workspace.publish(branch_of(task), task.head)
+        with self._following:
+            workspace.advance(task.id, task.head)
+            if task.head != task.base:
+                workspace.publish(branch_of(task), task.head)
+            if task.state in (TaskState.COMPLETED, TaskState.CANCELLED):  # a failed one may be taken up again
+                workspace.clean(task.id)
 
 
 def branch_of(task: Task) -> str:
@@ -152,7 +157,9 @@ def executors(parts: Parts, places: Places) -> Mapping[Kind, Executor]:
     return {
         Kind.RUN: CommandExecutor(language.render, records, path_of),
         Kind.FUNCTION: FunctionExecutor(render=language.render),
-        Kind.AGENT: AgentExecutor(save_tree=places.save_tree, render=language.render, read_document=read_document),
+        Kind.AGENT: ToldConflicts(
+            AgentExecutor(save_tree=places.save_tree, render=language.render, read_document=read_document)
+        ),
         Kind.APPROVAL: ApprovalExecutor(language.render, records, stat),
         Kind.WAIT: WaitExecutor(language.render),
         Kind.ARTIFACT: ArtifactExecutor(language.render, records, diff),
@@ -196,6 +203,7 @@ def make_loop(
     store = parts.store
     places = Places(parts.config.home)
     threads = ThreadPoolExecutor(slots + 4, thread_name_prefix="attempt")
+    follower = ThreadPoolExecutor(1, thread_name_prefix="follow")  # one: references are moved in their order
 
     def put_artifact(workspace_id: str, body: bytes, media_type: str) -> JsonMap:
         stored = parts.artifacts.put(workspace_id or NO_WORKSPACE, body, media_type)
@@ -207,12 +215,15 @@ def make_loop(
     def read_artifact(workspace_id: str, digest: str) -> bytes:
         return parts.artifacts.read(workspace_id or NO_WORKSPACE, digest)
 
+    def follow_later(task: Task) -> None:
+        follower.submit(follow, parts.merger, task)
+
     dispatch = Dispatch(store, parts.scopes, parts.expressions, put_json, lease_ms=lease_ms)
     worker = Worker(
         store,
         dispatch,
         executors(parts, places),
-        id=id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}",
+        id=id or f"w{secrets.token_hex(3)}",  # short, since it stands in every claim; host and pid stand in its row
         slots=slots,
         pools=pools,
         places=places,
@@ -220,6 +231,7 @@ def make_loop(
         read_artifact=read_artifact,
         runtime=runtime_of,
         spawn=threads.submit,
+        follow=follow_later,
     )
     scheduler = Scheduler(store, parts.scopes, parts.expressions, parts.merger, lease_ms=lease_ms)
     row = WorkerRow(worker.id, socket.gethostname(), os.getpid(), pools, slots, store.now())
@@ -228,6 +240,7 @@ def make_loop(
 
     def close() -> None:
         threads.shutdown(wait=True, cancel_futures=True)
+        follower.shutdown(wait=True)
         store.close()
 
     return Running(loop, worker, close)

@@ -15,6 +15,8 @@ from longtask.store.contract import Ref
 from longtask.workspace.workspace import Workspace
 
 PATHS_SHOWN = 12
+TASK = "a task: id, prefix, NAME-n or @last"
+PANEL = "Decide"
 
 
 def shown_lines(question: JsonMap) -> list[str]:
@@ -88,13 +90,10 @@ def _decide(session: Session, task_name: str, step_key: str | None, yes: bool, t
 
 
 def register(app: typer.Typer) -> None:
-    panel = "Decide"
-    task_help = "a task: id, prefix, NAME-n or @last"
-
-    @app.command(rich_help_panel=panel)
+    @app.command(rich_help_panel=PANEL)
     def approve(
         ctx: typer.Context,
-        task: Annotated[str, typer.Argument(help=task_help)],
+        task: Annotated[str, typer.Argument(help=TASK)],
         step: Annotated[str | None, typer.Argument(help="may be left out if only one step asks")] = None,
         digest: Annotated[str | None, typer.Option(help="only if this is what is shown")] = None,
         text: Annotated[str, typer.Option("--text", "-m", help="a word for the record")] = "",
@@ -107,10 +106,10 @@ def register(app: typer.Typer) -> None:
         session.outside_only("approve")
         return _decide(session, task, step, True, text, digest)
 
-    @app.command(rich_help_panel=panel)
+    @app.command(rich_help_panel=PANEL)
     def reject(
         ctx: typer.Context,
-        task: Annotated[str, typer.Argument(help=task_help)],
+        task: Annotated[str, typer.Argument(help=TASK)],
         step: Annotated[str | None, typer.Argument()] = None,
         reason: Annotated[str, typer.Option("--message", "-m", help="what is wrong; an agent reads it")] = "",
         digest: Annotated[str | None, typer.Option(help="only if this is what is shown")] = None,
@@ -123,10 +122,10 @@ def register(app: typer.Typer) -> None:
         session.outside_only("reject")
         return _decide(session, task, step, False, reason, digest)
 
-    @app.command(rich_help_panel=panel)
+    @app.command(rich_help_panel=PANEL)
     def diff(
         ctx: typer.Context,
-        task: Annotated[str, typer.Argument(help=task_help)],
+        task: Annotated[str, typer.Argument(help=TASK)],
         step: Annotated[str | None, typer.Argument(help="what this step changed, or asks about")] = None,
         stat: Annotated[bool, typer.Option("--stat", help="only names and numbers")] = False,
     ) -> int:

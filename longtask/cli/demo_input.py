@@ -34,6 +34,10 @@ PLAN = "longtask.yaml"
 RECORDING = "recording.yaml"
 TOOLS = "requirements.lock"  # what the tests need; part of the commit, so that a checkout is complete
 SUBJECT = "Import vobject 0.9.6.1 and pin what its tests need"
+REGISTRY_SETTINGS = frozenset(
+    "PIP_CONFIG_FILE PIP_CONSTRAINT PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_INDEX_URL PIP_TRUSTED_HOST UV_CONFIG_FILE"
+    " UV_DEFAULT_INDEX UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_INDEX UV_INDEX_URL UV_INSECURE_HOST".split()
+)
 COMMITTED_AT = "1531929720 +0000"  # when the archive was made
 
 # Seen by pip as the build backend of an archive without pyproject.toml; it runs in the unpacked archive.
@@ -97,6 +101,15 @@ def prepare(folder: Path, say: Callable[[str], None]) -> Repo:
         )
     say(f"the repository '{fresh.path}' is there already")
     return fresh
+
+
+def registry_settings() -> list[str]:
+    """Names of the variables here that say where packages come from.
+
+    Steps do not get them by themselves, since an address may hold a password.  The demo adds them to the plan's
+    `secrets`, so that its set-up finds the registry that pip has found for `fetch`.
+    """
+    return sorted(REGISTRY_SETTINGS.intersection(os.environ))
 
 
 def fetch(folder: Path, say: Callable[[str], None]) -> Path:

@@ -19,8 +19,8 @@ from longtask.core.errors import NotFound, Refused
 from longtask.core.machine import status
 from longtask.core.model import StepState, Task
 from longtask.core.public import public
-from longtask.store.contract import Ref
 from longtask.steps.output import plain
+from longtask.store.contract import Ref
 
 TASK = "a task: id, prefix, NAME-n or @last"
 PAGE = 500
@@ -31,10 +31,8 @@ def warn_if_idle(session: Session, tasks: list[Task]) -> None:
     """Open tasks that nothing works on look alive otherwise."""
     moving = [t for t in tasks if not t.ended and status(t) in ("running", "queued", "cancelling")]
     if moving and not live_workers(session):
-        session.err.print(
-            f"nothing works on {'it' if len(tasks) == 1 else 'open tasks'} now: no worker is alive; start one: longtask worker",
-            style="yellow" if session.err.is_terminal else None,
-        )
+        what = "it" if len(tasks) == 1 else "open tasks"
+        session.warn(f"nothing works on {what} now: no worker is alive; start one: longtask worker")
 
 
 def register(app: typer.Typer) -> None:

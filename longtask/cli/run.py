@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -15,7 +16,7 @@ from longtask.cli.background import ensure_worker
 from longtask.cli.session import Session, handle
 from longtask.cli.viewing import view
 from longtask.core.errors import BadPlan, NotFound
-from longtask.core.model import Task
+from longtask.core.model import Kind, StepSpec, Task
 from longtask.workspace.workspace import Workspace
 
 Dirty = Literal["refuse", "ignore", "include"]
@@ -41,10 +42,10 @@ def submit(
     if parallel is not None:
         loaded.limits.parallel = parallel
     folder = file.resolve().parent
-    _make_recordings_absolute(loaded, folder)
     for warning in plan.warnings(loaded):
-        session.err.print(f"note: {warning}", markup=False, style="dim" if session.err.is_terminal else None)
+        session.warn(f"note: {warning}")
     graph = plan.compile_plan(loaded, attended=attended)
+    graph = replace(graph, specs=tuple(_placed(spec, folder) for spec in graph.specs))
     workspace_id, commit = "", None
     if loaded.workspace is not None:
         workspace = Workspace.open(session.config.home, folder / (loaded.workspace.repo or "."))
@@ -52,7 +53,7 @@ def submit(
         chosen = dirty or loaded.workspace.dirty or "refuse"
         found = workspace.base(base or loaded.workspace.base, cast(Dirty, chosen), aside)
         if found.note:
-            session.err.print(f"note: {found.note}", markup=False)
+            session.warn(f"note: {found.note}")
         workspace_id, commit = workspace.id, found.commit
     elif base or dirty:
         raise BadPlan("--base and --dirty need a plan with a workspace; add: workspace: {repo: .}")
@@ -66,18 +67,12 @@ def submit(
     )
 
 
-def _make_recordings_absolute(loaded: plan.Plan, folder: Path) -> None:
-    """A plan names its recordings from its own folder; the worker may stand anywhere."""
-
-    def fix(agent: object) -> None:
-        given = getattr(agent, "recording", None)
-        if given and "${{" not in given:
-            agent.recording = str((folder / given).resolve())  # type: ignore[attr-defined]
-
-    fix(loaded.defaults.agent if loaded.defaults else None)
-    for step in loaded.all_steps():
-        for agent in step.agents():
-            fix(agent)
+def _placed(spec: StepSpec, folder: Path) -> StepSpec:
+    """A plan names its recordings from its own folder; a worker may stand anywhere."""
+    given = spec.body.get("recording")
+    if spec.kind is not Kind.AGENT or not given or "${{" in given:
+        return spec
+    return replace(spec, body={**spec.body, "recording": str((folder / given).resolve())})
 
 
 def in_process(session: Session, slots: int, look: Callable[[Callable[[], bool]], int], lease_ms: int = 15_000) -> int:

@@ -67,6 +67,9 @@ class Session:
         if not self.json:
             self.out.print(text, markup=options.pop("markup", False), **options)
 
+    def warn(self, text: str) -> None:
+        self.err.print(text, markup=False, style="yellow" if self.err.is_terminal else None)
+
     def give(self, value: Any) -> None:
         """One JSON document on stdout."""
         print(json.dumps(value, ensure_ascii=False, default=str), flush=True)

@@ -127,7 +127,7 @@ def step_lines(picture: Picture, step: Step, among: list[Step], indent: str) -> 
         line.append(f"  {note}", "dim")
     yield line
     reason = (step.reason or "").strip()
-    if reason and step.state in (S.FAILED, S.CANCELLED, S.READY) and step.state is not S.COMPLETED:
+    if reason and step.state in (S.FAILED, S.CANCELLED, S.READY):
         first = reason.splitlines()[0]
         yield Text(f"{indent}    {first[:150]}", "red" if step.state is S.FAILED else "dim")
     owned = [s for s in among if s.owner == step.key]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from rich.console import Group
 from rich.live import Live
@@ -24,12 +25,19 @@ QUIET = {"step.ready", "usage.recorded", "step.added", "agent.run.started", "art
 SETTLED_LOOKS = 3  # looks in a row at which it waits for somebody: else a step is about to wake it
 
 
+@dataclass(slots=True)
+class Cursor:
+    """How far a plain view has told the journal, so that it can go on after a question."""
+
+    after: int = 0
+
+
 def view(session: Session, task: Task, *, alive: Callable[[], bool] = lambda: True) -> int:
     """The exit code.  `alive` False: whoever works on the task has ended.  Ctrl-C detaches."""
     try:
         if session.interactive:
             return _live(session, task.id, alive)
-        return _plain(session, task.id, alive)
+        return plain_view(session, task.id, alive)
     except KeyboardInterrupt:
         session.say()
         session.say(f"detached; the work goes on.  Come back with: longtask watch {handle(task)}")
@@ -53,25 +61,30 @@ def waiting_lines(session: Session, task: Task) -> list[str]:
     return out
 
 
-def _plain(session: Session, task_id: str, alive: Callable[[], bool]) -> int:
-    store, after, quiet = session.parts.store, 0, 0
+def plain_view(
+    session: Session, task_id: str, alive: Callable[[], bool], cursor: Cursor | None = None, *, quiet: bool = False
+) -> int:
+    """A line for each event; `quiet` writes none.  Ends when the task has, or waits for somebody."""
+    store, cursor, looks = session.parts.store, cursor or Cursor(), 0
     while True:
-        page = store.events(task_id, after, EVENTS_PAGE)
+        page = store.events(task_id, cursor.after, EVENTS_PAGE)
         task = store.get_task(task_id)
         for event in page:
-            after = event.seq
+            cursor.after = event.seq
             for shown in public(event.fact, task.options.stages):
+                if quiet:
+                    continue
                 if session.json:
                     session.give_line({"seq": event.seq, "type": shown.name, "at": event.at, **shown.fields})
                 elif shown.name not in QUIET:
                     session.say(plain_line(task, event.at, shown.name, dict(shown.fields)))
         if page:
-            quiet = 0
+            looks = 0
             continue
         if task.ended:
             return _ended(session, task)
-        quiet = quiet + 1 if status(task) == "waiting_user" else 0
-        if quiet >= SETTLED_LOOKS:
+        looks = looks + 1 if status(task) == "waiting_user" else 0
+        if looks >= SETTLED_LOOKS:
             session.say(f"{handle(task)} waits for somebody:")
             for line in waiting_lines(session, task):
                 session.say(f"  {line}")
@@ -94,7 +107,7 @@ def plain_line(task: Task, at: int, name: str, fields: dict[str, object]) -> str
         words = [str(result[k]) for k in ("summary", "decision") if result.get(k)]
         more = "  " + words[0][:120] if words else ""
     if name == "approval.required" and isinstance(fields.get("question"), dict):
-        more = "  " + str(fields["question"].get("text") or fields["question"].get("reason"))[:120]  # type: ignore[union-attr, attr-defined]
+        more = "  " + str(fields["question"].get("text") or fields["question"].get("reason"))[:120]  # type: ignore[attr-defined]
     return f"{seconds:7.1f}s  {name:<18} {subject}{more}"
 
 

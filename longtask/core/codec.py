@@ -88,13 +88,16 @@ class Form:
                 body[name] = field if convert is None else convert(field)
         return body
 
-    def load(self, body: Mapping[str, Json]) -> dict[str, Any]:
-        """The fields as keyword arguments of the class.  Raises KeyError on a field that it does not have."""
+    def load(self, body: Json) -> dict[str, Any]:
+        """The fields as keyword arguments of the class.  Raises StoreError if they are not its fields."""
         loads = self._loads
         arguments: dict[str, Any] = {}
-        for name, field in body.items():
-            convert = loads[name]
-            arguments[name] = field if convert is None or field is None else convert(field)
+        try:
+            for name, field in body.items():
+                convert = loads[name]
+                arguments[name] = field if convert is None or field is None else convert(field)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(_misfit(self, body, error)) from error
         return arguments
 
 
@@ -215,20 +218,24 @@ def _bare(hint: Any) -> Any:
 def load(cls: type[T], body: Json) -> T:
     """Raises StoreError if the fields are not those of the class."""
     shape = form(cls)
-    if not isinstance(body, dict):
-        raise StoreError(f"stored {cls.__name__}: is no object; the database is damaged, run longtask doctor")
+    arguments = shape.load(body)
     try:
-        return cls(**shape.load(body))
-    except (KeyError, TypeError, ValueError) as error:
+        return cls(**arguments)
+    except TypeError as error:
         raise StoreError(_misfit(shape, body, error)) from error
 
 
-def _misfit(shape: Form, body: Mapping[str, Json], error: Exception) -> str:
+def _misfit(shape: Form, body: Json, error: Exception) -> str:
     name = shape.cls.__name__
+    if not isinstance(body, dict):
+        return f"stored {name}: is no object; the database is damaged, run longtask doctor"
     if unknown := sorted(set(body) - set(shape._loads)):
         return f"stored {name}: unknown fields {unknown}; it was written by a newer version, upgrade longtask"
     if missing := sorted(shape.needed - set(body)):
         return f"stored {name}: fields {missing} are missing; the database is damaged, run longtask doctor"
+    if isinstance(error, KeyError):
+        word = error.args[0]
+        return f"stored {name}: the word {word!r} is not known; it was written by a newer version, upgrade longtask"
     return (
         f"stored {name}: cannot be read ({type(error).__name__}: {error}); the database is damaged, run longtask doctor"
     )

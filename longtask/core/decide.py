@@ -106,8 +106,8 @@ def finish(
     """An attempt reports.  A late report of the newest attempt is accepted while the step is running.
 
     `stop`: what the lease's mark asks for.  `signal`: the earliest unseen one that fits, if the outcome parks on a
-    signal.  `owned`: the spec of the fix (if it failed and has one) or of the item (if it expands).  `first_item`: the
-    first index that is not completed, if it expands.  Raises LeaseLost, Refused.
+    signal.  `owned`: the spec of the fix or the revision (if it failed and has one) or of the item (if it expands).
+    `first_item`: the first index that is not completed, if it expands.  Raises LeaseLost, Refused.
     """
     _newest(step, attempt)
     if stop == STOP_CANCEL:
@@ -126,6 +126,8 @@ def finish(
         case Failed():
             if closing:
                 return (e.StepFailed(step.key, outcome.reason, attempt, outcome.digest, outcome.artifacts),)
+            if outcome.revise and spec.revise is not None and owned is not None:
+                return revise(step, spec, owned, attempt, outcome.reason)
             return _failed(task, step, spec, owned, outcome, now)
         case Parked():
             if closing:
@@ -413,11 +415,18 @@ def cancel_step(task: Task, step: Step, by: str) -> Move:
         raise Refused(f"step {step.key!r} is a gate; cancel the steps of its stage, or the task")
     if step.state not in OPEN:
         raise Refused(f"step {step.key!r} is {step.state}: only an open step can be cancelled")
+    _loaded(task)
     if task.state is TaskState.CLOSING:
         raise Refused(f"task {task.id!r} is being cancelled as a whole")
     if step.state is S.RUNNING:
         return Move(stops=((step.key, STOP_CANCEL),))
     return Move((e.StepCancelled(step.key, by),))
+
+
+def _loaded(task: Task) -> None:
+    """While steps are still being submitted no end is told, else who comes later would never hear of it."""
+    if task.loading:
+        raise Refused(f"task {task.id!r} is still being submitted; wait until it is, or cancel it as a whole")
 
 
 def _reopen(task: Task, step: Step, by: str, verb: str, owned_open: int) -> tuple[e.Fact, ...]:
@@ -460,6 +469,7 @@ def retire(task: Task, step: Step, by: str) -> tuple[e.Fact, ...]:
         raise Refused(f"step {step.key!r} belongs to {step.owner or 'its stage'!r}: it cannot be skipped by itself")
     if step.state not in (S.BLOCKED, S.READY, S.WAITING):
         raise Refused(f"step {step.key!r} is {step.state}: cancel it first, then skip it")
+    _loaded(task)
     if task.state is TaskState.CLOSING:
         raise Refused(f"task {task.id!r} is being cancelled as a whole")
     return (e.StepRetired(step.key, by),)

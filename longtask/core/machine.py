@@ -388,7 +388,10 @@ class _Draft:
                         "reason": fact.question.get("reason", step.reason)}  # fmt: skip
             case e.StepWoken():
                 again = fact.cause.get("answer") == "again"
-                fresh = {"failures": 0, "losses": 0, "rounds": 0, "digest": None, "run": step.run + 1} if again else {}
+                fresh: dict[str, Any] = {}
+                if again:  # of a for_each: its list is gone through again, and what has completed is passed over
+                    fresh = {"failures": 0, "losses": 0, "rounds": 0, "digest": None, "run": step.run + 1,
+                             "items": 0, "items_next": 0, "items_ended": 0, "items_failed": 0}  # fmt: skip
                 return {"cause": fact.cause, "seen": max(step.seen, fact.seen), "due_at": fact.due_at, **fresh}
             case e.MutexAwaited():
                 return {"waiting_for": WaitingFor.MUTEX, "question": {"mutex": fact.mutex}}
@@ -482,7 +485,7 @@ class _Draft:
             case e.BudgetExceeded():
                 changes["exceeded"] = fact.which
             case e.TaskCompleted() | e.TaskFailed() | e.TaskCancelled():
-                changes["ended_at"] = self.now
+                changes |= {"ended_at": self.now, "loading": False}
             case _:
                 pass
         self.header = task._replace(**changes)
@@ -498,8 +501,9 @@ class _Draft:
         self.header = self.task._replace(counts=counts)
         if self.doom and self.task.options.fail_fast and self.task.state in (T.ACTIVE, T.PAUSED):
             self._end(e.TaskDoomed(self.doom))
-        if counts.open == 0 and counts.untold == 0 and not self.task.loading and not self.task.ended:
-            if self.task.state is T.CLOSING:
+        closing = self.task.state is T.CLOSING  # what was not submitted yet is not awaited any more
+        if counts.open == 0 and counts.untold == 0 and not self.task.ended and (closing or not self.task.loading):
+            if closing:
                 self._end(e.TaskFailed() if self.task.doomed else e.TaskCancelled())
             else:
                 self._end(e.TaskFailed() if counts.bad else e.TaskCompleted())

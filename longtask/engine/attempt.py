@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from longtask.core.decide import STOP_CANCEL
 from longtask.core.errors import LeaseLost, LongTaskError
-from longtask.core.model import Done, Failed, Json, JsonMap, Kind, Outcome, Released, Stopped
+from longtask.core.model import Failed, Json, JsonMap, Kind, Outcome, Released, StepSpec, Stopped
 from longtask.core.policy import STOP_GRACE_MS
 from longtask.steps.contract import Assignment, Executor, Handle
 from longtask.steps.output import OutputBuffer
@@ -25,7 +24,7 @@ from .dispatch import Claimed, Dispatch
 
 log = logging.getLogger("longtask.attempt")
 
-PLACELESS = frozenset({Kind.APPROVAL, Kind.WAIT, Kind.FOR_EACH})
+PLACED = frozenset({Kind.RUN, Kind.FUNCTION, Kind.AGENT})
 STOP_TIMEOUT = "timeout"
 TIMEOUT_GRACE_MS = 2_000
 PROGRESS_EVERY_MS = 500
@@ -119,6 +118,10 @@ class AttemptDesk:
             self._progress, self._progress_at = None, now
 
 
+def needs_place(spec: StepSpec) -> bool:
+    return spec.kind in PLACED or (spec.kind is Kind.ARTIFACT and spec.body["kind"] == "files")
+
+
 Spawn = Callable[..., "Future[Any]"]  # like ThreadPoolExecutor.submit
 
 
@@ -154,7 +157,8 @@ class Attempt:
         self._spawn = spawn
         self._handle: Handle | None = None
         self._place: Path | None = None
-        self._stop_sent = False
+        self._stop_sent: str | None = None
+        self._killed = False
         self._closing: Future[Outcome] | None = None
         self._assignment: Assignment | None = None
         desk.asked_to_stop = lambda: self.lost or self.stop_reason is not None
@@ -178,7 +182,7 @@ class Attempt:
 
     def _prepare(self, dispatch: Dispatch) -> tuple[Assignment, Path | None]:
         assignment = dispatch.brief(self.claimed)
-        if self._places is None or not assignment.workspace_id or self.claimed.step.kind in PLACELESS:
+        if self._places is None or not assignment.workspace_id or not needs_place(self.claimed.spec):
             return assignment, None
         return assignment, self._places.prepare(assignment, self.desk)
 
@@ -190,8 +194,8 @@ class Attempt:
         """The outcome, once the work is kept and the tree is dead.  After `lost` it answers Stopped, to be dropped."""
         if self.outcome is not None:
             return self.outcome
-        if self._opening is not None:
-            return self._poll_opening()
+        if self._opening is not None and not self._opened():
+            return self.outcome
         if self._closing is not None:
             return self._poll_closing()
         assert self._handle is not None
@@ -201,31 +205,42 @@ class Attempt:
         except LeaseLost:
             self.lost = True
             return None
+        except LongTaskError:
+            raise  # the store is busy or broken: not the step's fault
+        except Exception as broken:  # noqa: BLE001  one broken executor must not stop the worker's other steps
+            self._kill_tree()
+            outcome = _failure(broken, "it could not be carried on")
         if outcome is None:
             self.desk.flush()
             return None
-        outcome = self._meant(outcome)
+        return self._close(self._meant(outcome))
+
+    def _close(self, outcome: Outcome) -> Outcome | None:
         if self._place is None or self._places is None or self.lost:
             return self._end(outcome)
         assert self._assignment is not None
         self._closing = self._spawn(self._places.keep, self._assignment, self._place, outcome, self.desk)
         return self._poll_closing()
 
-    def _poll_opening(self) -> Outcome | None:
+    def _opened(self) -> bool:
+        """It runs, or is being closed; False: not yet, or it has ended."""
         assert self._opening is not None
         if not self._opening.done():
-            return None
+            return False
         opening, self._opening = self._opening, None
         error = opening.exception()
-        if self.desk.stopping():
-            return self._end(self._meant(Stopped()))
         if error is not None:
-            return self._end(_failure(error, "its place could not be prepared"))
-        try:
-            self._open(*opening.result())
-        except LongTaskError as refused:
-            return self._end(_failure(refused, "it could not be started"))
-        return None
+            stopped = self.desk.stopping()
+            self._end(self._meant(Stopped()) if stopped else _failure(error, "its place could not be prepared"))
+        elif self.desk.stopping():
+            self._assignment, self._place = opening.result()
+            self._close(self._meant(Stopped()))
+        else:
+            try:
+                self._open(*opening.result())
+            except Exception as broken:  # noqa: BLE001  one broken executor must not stop the worker's other steps
+                self._close(_failure(broken, "it could not be started"))
+        return self.outcome is None
 
     def _poll_closing(self) -> Outcome | None:
         assert self._closing is not None
@@ -245,11 +260,10 @@ class Attempt:
         timeout_ms = self.claimed.spec.timeout_ms
         if timeout_ms is not None and self.stop_reason is None and now >= self.claimed.step.began_at + timeout_ms:
             self.stop_reason = STOP_TIMEOUT
-        if self.lost and not self._stop_sent:
-            self._stop_sent = True
-            self._handle.kill()
-        elif self.stop_reason is not None and not self._stop_sent:
-            self._stop_sent = True
+        if self.lost:
+            self._kill_tree()
+        elif self.stop_reason is not None and self._stop_sent != self.stop_reason:  # asked, or asked more firmly
+            self._stop_sent = self.stop_reason
             grace_ms = TIMEOUT_GRACE_MS if self.stop_reason == STOP_TIMEOUT else STOP_GRACE_MS
             self._handle.stop(self.stop_reason, grace_ms)
 
@@ -267,8 +281,12 @@ class Attempt:
     def kill(self) -> None:
         """The worker itself ends at once: nothing of the attempt may outlive it."""
         self.lost = True
-        if self._handle is not None and not self._stop_sent:
-            self._stop_sent = True
+        self._kill_tree()
+
+    def _kill_tree(self) -> None:
+        """At once, even if it was asked to stop before and has time left."""
+        if self._handle is not None and not self._killed:
+            self._killed = True
             self._handle.kill()
 
 
@@ -277,10 +295,3 @@ def _failure(error: BaseException, what: str) -> Failed:
         log.error("attempt.error what=%r", what, exc_info=error)
     return Failed(f"{what}: {error}", retryable=False)
 
-
-def with_commit(outcome: Outcome, commit: str | None, artifacts: tuple[JsonMap, ...] = ()) -> Outcome:
-    if isinstance(outcome, Done):
-        return replace(outcome, commit=commit, artifacts=outcome.artifacts + artifacts)
-    if isinstance(outcome, Failed) and artifacts:
-        return replace(outcome, artifacts=outcome.artifacts + artifacts)
-    return outcome

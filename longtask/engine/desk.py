@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from longtask.core import decide, events
-from longtask.core.decide import Move
 from longtask.core.errors import BadPlan, NotFound, Refused
 from longtask.core.graph import Graph, build, did_you_mean
 from longtask.core.machine import fold
@@ -24,6 +23,7 @@ from longtask.core.model import (
     Signal,
     Step,
     Task,
+    TaskState,
 )
 from longtask.core.policy import BATCH_MAX, SIGNAL_BYTES_MAX
 from longtask.core.settle import Condition, ConditionNeeded, react
@@ -105,6 +105,10 @@ class Desk:
         done = self._store.get_task(task_id).counts.steps // BATCH_MAX if len(batches) > 1 else 1
         for i in range(max(done, 1), len(batches)):
             with self._store.task(task_id) as tx:
+                if not tx.task.loading or tx.task.state is TaskState.CLOSING:
+                    return  # cancelled meanwhile, or loaded by another call with the same key
+                if tx.task.counts.steps > i * BATCH_MAX:
+                    continue
                 added = events.StepsAdded(tuple(batches[i]), tuple(edges_of[i]), more=True, by=by)
                 tx.save(fold(tx.task, {}, [added], tx.now), actor=by)
         conditional = tuple(row.key for batch in batches for row in batch if row.conditional and not row.blockers)
@@ -115,7 +119,7 @@ class Desk:
         for start in range(0, max(len(keys), 1), BATCH_MAX):
             batch = keys[start : start + BATCH_MAX]
             with write(self._store, task_id, actor=by) as w:
-                if not w.task.loading:
+                if not w.task.loading or w.task.state is TaskState.CLOSING:
                     return
                 facts = [fact for key in batch for fact in react(w.task, w.step(key), None, w.now, conditions)]
                 last = start + BATCH_MAX >= len(keys)
@@ -128,7 +132,8 @@ class Desk:
         with write(self._store, task_id, actor=by) as w:
             w.add(decide.pause(w.task, by))
             if now:
-                w.move(Move(stops=tuple((row.key, "pause") for row in w.tx.running(BATCH_MAX))))
+                running = [row.key for row in w.tx.running(BATCH_MAX)]
+                w.ask_to_stop(running, "pause")
             return w.task
 
     def resume(self, task_id: str, by: str) -> Task:

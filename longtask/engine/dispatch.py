@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from longtask.core import decide
 from longtask.core.errors import NotFound, Refused
+from longtask.core.events import UsageRecorded
 from longtask.core.model import (
     Done,
     Expanded,
     Failed,
     Json,
     JsonMap,
+    Kind,
     Outcome,
     Parked,
     Role,
@@ -27,7 +29,7 @@ from longtask.core.model import (
     StepState,
     Task,
 )
-from longtask.core.policy import INLINE_BYTES_MAX, LEASE_MS, REASON_LENGTH_MAX
+from longtask.core.policy import BATCH_MAX, INLINE_BYTES_MAX, LEASE_MS, REASON_LENGTH_MAX
 from longtask.steps.contract import Assignment
 from longtask.store.contract import Beat, Checkpoint, Chunk, JournalRow, Ref, Store
 
@@ -35,6 +37,7 @@ from .scope import ARTIFACT, Expressions, Scopes
 from .settling import first_open_item, settle_quietly
 from .writing import Writing, write
 
+STOP_BUDGET = "budget"  # agents give back at their next turn; what costs nothing runs on
 SIGNALS_LOOKED_AT = 200  # of one name, when a step parks: the earliest that fits is among them, or an older page was
 
 
@@ -113,7 +116,7 @@ class Dispatch:
             timeout_at=step.timeout_at,
             scope=self._scopes.of(task, step, spec),
             cause=step.cause,
-            failure=owner.reason if step.role is Role.FIX and owner is not None else step.reason,
+            failure=_failure(step, owner),
             owner=step.owner,
             conflict=conflict,
             checkpoint=None if checkpoint is None else (checkpoint.position, checkpoint.tree),
@@ -137,7 +140,25 @@ class Dispatch:
         return self._store.journal_started(ref, attempt, run, row)
 
     def journal_done(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool:
-        return self._store.journal_done(ref, attempt, run, row)
+        """The row and what it cost become durable together, and once: a repeated call costs nothing."""
+        if not (row.tokens_in or row.tokens_out or row.micros):
+            return self._store.journal_done(ref, attempt, run, row)
+        op = f"usage {ref.step} {run} {row.n}"
+        with self._store.group():
+            with write(self._store, ref.task_id, op=op) as w:
+                lease = w.tx.lease(ref.step)
+                if lease is None or lease.attempt != attempt:
+                    return False
+                if not w.tx.done_op(op):
+                    self._spend(w, ref.step, row)
+            return self._store.journal_done(ref, attempt, run, row)
+
+    def _spend(self, w: Writing, key: str, row: JournalRow) -> None:
+        within = w.task.within_budget
+        w.add([UsageRecorded(key, row.attempt, row.tokens_in, row.tokens_out, row.micros, row.name or None)])
+        if within and not w.task.within_budget:
+            agents = [step.key for step in w.tx.running(BATCH_MAX) if step.kind is Kind.AGENT]
+            w.ask_to_stop(agents, STOP_BUDGET)
 
     def checkpoint(self, ref: Ref, checkpoint: Checkpoint) -> bool:
         return self._store.put_checkpoint(ref, checkpoint)
@@ -265,6 +286,14 @@ def earliest_fitting(w: Writing, step: Step, question: JsonMap) -> Signal | None
         if len(page) < SIGNALS_LOOKED_AT:
             return None
         after = page[-1].number
+
+
+def _failure(step: Step, owner: Step | None) -> str | None:
+    """What the run is told: why the run before it failed.  A loss or a release continues a run and is no failure."""
+    own = step.reason if step.run > 1 else None
+    if step.role is not Role.FIX or owner is None:
+        return own
+    return owner.reason if own is None else f"{owner.reason}\n\nAn earlier attempt to fix it failed: {own}"
 
 
 def _moves_code(outcome: Outcome) -> bool:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from longtask.core import decide
-from longtask.core.errors import NotFound
+from longtask.core.errors import LongTaskError, NotFound
 from longtask.core.model import StepState, Task
 from longtask.store.contract import Ref, Store
 
 from .settling import settle_quietly
 from .writing import write
+
+log = logging.getLogger("longtask.merging")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ def merge_step(store: Store, merger: Merger, ref: Ref) -> int:
             w.add(decide.conflicted(w.task, now_step, spec, conflict, step.commit, task.head, result.paths))
         moved, after = w.moved, w.task
     if after.head != task.head:
-        merger.follow(after)
+        follow(merger, after)
     return moved
 
 
@@ -61,4 +64,12 @@ def follow_all(merger: Merger, tasks: Sequence[Task]) -> None:
     """The reconciler: after a crash between journal and reference the reference is moved again."""
     for task in tasks:
         if task.workspace_id and task.head:
-            merger.follow(task)
+            follow(merger, task)
+
+
+def follow(merger: Merger, task: Task) -> None:
+    """What cannot be moved now (its repository is gone, its disk full) stands in nobody's way, and is tried again."""
+    try:
+        merger.follow(task)
+    except LongTaskError as error:
+        log.warning("follow.failed task=%s: %s", task.id, error)

@@ -13,6 +13,7 @@ from .scope import Scopes
 
 ARTIFACTS_MAX = 10_000
 STEPS_REPORTED_MAX = 2_000
+BY_PRODUCTS = ("output/", "leftovers/", "transcript/")
 MARKS = {StepState.COMPLETED: "✓", StepState.FAILED: "✗", StepState.SKIPPED: "–", StepState.CANCELLED: "✗"}
 
 
@@ -81,7 +82,7 @@ class TaskRecords:
             yield "| | step | kind | attempts | time | outcome |\n|---|---|---|---|---|---|"
             for step in mine:
                 yield self._line(task, step)
-        kept = [a for a in self.artifacts(task.id) if not a["name"].startswith(("output/", "leftovers/"))]
+        kept = [a for a in self.artifacts(task.id) if not a["name"].startswith(BY_PRODUCTS)]
         if kept:
             yield "\n## Artifacts\n"
             for artifact in kept:

@@ -6,11 +6,13 @@ may run; each round is guarded, bounded and idempotent, and recovery is nothing 
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Callable
 
 from longtask.core import decide
-from longtask.core.errors import NotFound, Refused
-from longtask.core.model import TaskState
+from longtask.core.errors import NotFound, Refused, WorkspaceError
+from longtask.core.model import Task, TaskState
 from longtask.core.policy import BATCH_MAX, LEASE_MS, TICK_HOLE_MS
 from longtask.store.contract import Ref, Store
 
@@ -19,8 +21,12 @@ from .scope import Expressions, Scopes
 from .settling import settle_apart, settle_quietly
 from .writing import write
 
+log = logging.getLogger("longtask.scheduler")
+
 ROUND_MAX = 100  # refs looked at in one tick, of each kind
 RECONCILE_EVERY_MS = 60_000
+FOLLOW_MAX = 4  # tasks whose references are looked at in one tick: each takes git some 30 ms
+MERGE_AGAIN_MS = 5_000  # after git could not merge at all
 
 
 class Scheduler:
@@ -41,6 +47,8 @@ class Scheduler:
         self._ticked_at: int | None = None
         self._steady_since = 0
         self._reconciled_at: int | None = None
+        self._to_follow: deque[Task] = deque()
+        self._merge_not_before: dict[Ref, int] = {}
 
     def tick(self) -> int:
         """One bounded round; how much it moved."""
@@ -105,18 +113,30 @@ class Scheduler:
         if self._merger is None:
             return 0
         merger = self._merger
-        moved = self._each(self._store.mergeable(ROUND_MAX), lambda ref: merge_step(self._store, merger, ref))
+        self._merge_not_before = {ref: at for ref, at in self._merge_not_before.items() if at > now}
+        refs = [ref for ref in self._store.mergeable(ROUND_MAX) if ref not in self._merge_not_before]
+        moved = self._each(refs, lambda ref: self._merge_one(merger, ref, now))
         if self._reconciled_at is None or now - self._reconciled_at >= RECONCILE_EVERY_MS:
-            self._reconcile(merger, now)
+            self._reconcile(now)
+        follow_all(merger, [self._to_follow.popleft() for _ in range(min(FOLLOW_MAX, len(self._to_follow)))])
         return moved
 
-    def _reconcile(self, merger: Merger, now: int) -> None:
+    def _merge_one(self, merger: Merger, ref: Ref, now: int) -> int:
+        """A repository that cannot be read or written stands in the way of its own tasks only."""
+        try:
+            return merge_step(self._store, merger, ref)
+        except WorkspaceError as error:
+            log.warning("merge.failed task=%s step=%s: %s", ref.task_id, ref.step, error)
+            self._merge_not_before[ref] = now + MERGE_AGAIN_MS
+            return 0
+
+    def _reconcile(self, now: int) -> None:
         """Open tasks, and those that have ended since the round before the last: the last commit may have ended one."""
         since = 0 if self._reconciled_at is None else self._reconciled_at - RECONCILE_EVERY_MS
         self._reconciled_at = now
         tasks = self._store.tasks(open_only=True, workspace_id=None, before=0, limit=ROUND_MAX)
         newest = self._store.tasks(open_only=False, workspace_id=None, before=0, limit=ROUND_MAX)
-        follow_all(merger, [*tasks, *(task for task in newest if task.ended and task.ended_at >= since)])
+        self._to_follow = deque([*tasks, *(task for task in newest if task.ended and task.ended_at >= since)])
 
     def _sweep(self) -> int:
         moved = 0

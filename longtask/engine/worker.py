@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
+from longtask.core.decide import STOP_CANCEL
 from longtask.core.errors import LeaseLost, NotFound, Refused
 from longtask.core.model import POOL_SYSTEM, Kind, Outcome, StepSpec, Stopped, Task
 from longtask.steps.contract import Executor
@@ -43,7 +44,8 @@ class Worker:
         spawn: Spawn = run_here,
         follow: Callable[[Task], None] | None = None,
     ) -> None:
-        """`follow` makes a task's references equal its journal; what it misses, a scheduler repeats."""
+        """`follow` makes a task's references equal its journal, later: it must not block.  What it misses, a scheduler
+        repeats."""
         self.id = id
         self.slots = slots
         self.pools = tuple(pools)
@@ -88,7 +90,7 @@ class Worker:
             self._attempts = [a for a in self._attempts if a not in over]
         if self._follow is not None:
             for task in heads:
-                self._spawn(self._follow, task)
+                self._follow(task)
         for claimed in claims:
             self._start(claimed)
         return moved + len(over) + len(claims)
@@ -177,7 +179,7 @@ class Worker:
             answer = self._dispatch.beat(attempt.ref, attempt.number)
             if answer is None:
                 attempt.lost = True
-            elif answer.stop is not None and attempt.stop_reason in (None, "drain", "pause"):
+            elif answer.stop is not None and (attempt.stop_reason is None or answer.stop == STOP_CANCEL):
                 attempt.stop_reason = answer.stop
 
     def drain(self, reason: str = "drain") -> None:

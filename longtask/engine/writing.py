@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from longtask.core import machine
+from longtask.core import decide, machine
 from longtask.core.change import Change, join
 from longtask.core.decide import Move
 from longtask.core.events import Fact, StepsAdded
@@ -61,6 +61,12 @@ class Writing:
         if move.stops:
             change = self.change or Change(self.task, {})
             self.change = replace(change, stops=change.stops + move.stops)
+
+    def ask_to_stop(self, keys: Iterable[str], why: str) -> None:
+        """Of the running steps, those that nobody has asked to cancel: a weaker request never takes its place."""
+        leases = ((key, self.tx.lease(key)) for key in keys)
+        wanted = [key for key, lease in leases if lease is not None and lease.stop != decide.STOP_CANCEL]
+        self.move(Move(stops=tuple((key, why) for key in wanted)))
 
     @property
     def moved(self) -> int:

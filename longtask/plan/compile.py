@@ -43,6 +43,7 @@ _APART = frozenset(("id", "needs", "weight", "run_when", "when_failed"))  # of t
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.|$))*")
 TEXT_UNDER = ("env", "run")  # `env: {PORT: 8080}` and `run: true` are text, as written
 BEGIN = f"begin with `longtask: {LANGUAGE}`"
+PLACED_BYTES_MAX = 500_000  # about three seconds
 ONE_STAGE = "steps"  # name of the stage of a plan that has none
 
 
@@ -57,7 +58,8 @@ def load(text: str | bytes, file: str = "plan") -> Plan:
     try:
         return _plan_of(raw, findings)
     except BadPlan:
-        if not places.values:  # JSON was read without places; a plan with problems is worth a slower look
+        # JSON was read without places; a plan with problems is worth a slower look, unless it is very large.
+        if not places.values and len(text) <= PLACED_BYTES_MAX:
             place_all(text if isinstance(text, str) else text.decode("utf-8"), places)
             if places.values:
                 fresh = Findings(places)
@@ -106,7 +108,8 @@ def _plan_of(raw: Json, findings: Findings) -> Plan:
         findings.add(f"a plan is a mapping that begins with `longtask: {LANGUAGE}`, found {shown(raw)}")
         findings.raise_if_any()
     _language(raw, findings)
-    raw = {key: value for key, value in raw.items() if key != "$schema"}  # editors put it into JSON files
+    # Editors put `$schema` into JSON files.  A wrong version is told already; the rest is read as ours.
+    raw = {key: value for key, value in raw.items() if key != "$schema"} | {"longtask": LANGUAGE}
     touched = nulls(raw, findings)
     plan: Plan | None
     try:
@@ -141,7 +144,6 @@ def _language(raw: dict[str, Any], findings: Findings) -> None:
         findings.raise_if_any()  # what else a newer language says is not for us to judge
     elif version != LANGUAGE or isinstance(version, bool):
         findings.add(f"longtask must be {LANGUAGE}, the version of the language; found {shown(version)}", ("longtask",))
-        raw["longtask"] = LANGUAGE
 
 
 class _Compiler:

@@ -227,7 +227,7 @@ def evaluate(text: str, scope: JsonMap) -> Json:
     known = {root: scope[root] for root in expression.roots if root in scope}
     if "steps" in known:  # only those that are read: the rest would be converted for nothing
         read = {reading.step for reading in expression.readings}
-        known["steps"] = {id: value for id, value in known["steps"].items() if id in read}
+        known["steps"] = {id: _with_outputs(value) for id, value in known["steps"].items() if id in read}
     for root in expression.roots - known.keys():
         raise BadPlan(f"expression {shown(text)}: {root!r} is not known here")
     _affordable(expression, known)
@@ -306,6 +306,11 @@ def _measure(value: Json) -> tuple[int, int]:
     return size, longest
 
 
+def _with_outputs(step: JsonMap) -> JsonMap:
+    """A step that did not complete has no outputs: none is there, which `has(…)` may ask."""
+    return {**step, "outputs": {}} if step.get("outputs") is None else step
+
+
 def _json(value: Any) -> Json:
     """The value as JSON knows it."""
     if value is None or isinstance(value, bool | int | str):
@@ -326,11 +331,12 @@ def _json(value: Any) -> Json:
 
 def _failure(expression: Expression, known: JsonMap, error: Exception) -> str:
     """What was missing, if that is why; else the library's words."""
-    if isinstance(error, LookupError):
+    if isinstance(error, LookupError | TypeError):
         for reading in expression.readings:
             if said := _missing(reading, known.get("steps", {})):
                 return said
-        return f"there is no {error.args[0] if error.args else ''}" if isinstance(error, KeyError) else str(error)
+    if isinstance(error, LookupError):
+        return f"there is no {error.args[0]!r}" if isinstance(error, KeyError) and error.args else str(error)
     words = " ".join(str(error).split()).partition(". Check ")[0].partition(", so common causes")[0]
     return words[:1].lower() + words[1:300]
 
@@ -344,9 +350,10 @@ def _missing(reading: Reading, steps: JsonMap) -> str:
         if not isinstance(outputs, Mapping):
             return f"step {reading.step!r} has no output {reading.name!r}; its outputs are {shown(outputs)}"
         if reading.name not in outputs:
-            known = ", ".join(sorted(outputs)[:20]) or "none"
+            state = step.get("state", "completed")
+            there = ", ".join(sorted(outputs)[:20]) or ("none" if state == "completed" else f"none, it is {state}")
             hint = did_you_mean(reading.name, outputs)
-            return f"step {reading.step!r} has no output {reading.name!r}; it has {known}{hint}"
+            return f"step {reading.step!r} has no output {reading.name!r}; it has {there}{hint}"
     return ""
 
 

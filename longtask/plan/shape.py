@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -53,6 +54,7 @@ MISPLACED = {
     "Approval": {"timeout": "`expires`", "prompt": "`ask`", "revise": "on_reject"},
 }
 FREE = ("args", "match", "for_each")  # any value may stand below these, null too
+ERRORS_MAX = 1_000  # put into words; nobody reads more than fifty
 TRIES = 8  # as deep as parts lie in each other
 M = TypeVar("M", bound=BaseModel)
 LISTED_MAX = 14  # known keys in a message
@@ -68,7 +70,7 @@ def bad_plan(error: ValidationError, model: type[BaseModel], where: str) -> BadP
 
 def misfits(error: ValidationError, model: type[BaseModel], raw: Json, findings: Findings) -> None:
     """Add the errors of a plan that was read from a text."""
-    for detail in error.errors(include_url=False):
+    for detail in islice(error.errors(include_url=False), ERRORS_MAX):
         if isinstance(detail["input"], Refused):
             continue
         loc = detail["loc"]

@@ -74,6 +74,7 @@ class Specs(Checks):
         self.specs: list[StepSpec] = []
         self._numbers: dict[Any, int] = {}
         self._conflicts: dict[str, int] = {}
+        self._pool = POOL_DEFAULT  # of the step that is being read, and so of its items, fixes and conflicts
 
     def number(self, spec: StepSpec) -> int:
         """The number of a spec; equal specs share one."""
@@ -91,6 +92,7 @@ class Specs(Checks):
         if pool == POOL_SYSTEM or not _WORD.fullmatch(pool):
             why = "is for schedulers" if pool == POOL_SYSTEM else "is no name of a pool"
             self._add(place, "pool", f"{shown(pool)} {why}; write another word, such as 'default'")
+        self._pool = pool
         self._reading = set()
         condition = self._bare(step.if_, place, "if", "an `if` is decided once, before a for_each is expanded")
         if step.for_each is None:
@@ -192,6 +194,7 @@ class Specs(Checks):
         spec = StepSpec(
             kind=Kind(kind),
             body=body,
+            pool=self._pool,
             timeout_ms=self._given_ms(work.timeout, self.defaults.timeout, place, "timeout"),
             repeatable=work.repeatable,
             commits=commits,
@@ -368,7 +371,7 @@ class Specs(Checks):
         settings = self.settings(agent)
         if settings.get("runtime") not in RUNTIMES:
             return None
-        key = repr(settings)
+        key = repr((settings, self._pool))
         if key not in self._conflicts:
             timeout = self.defaults.timeout
             number = self._conflicts[key] = len(self.specs)
@@ -379,6 +382,7 @@ class Specs(Checks):
                     **settings,
                     **({"env": self.defaults.env} if self.defaults.env else {}),
                 },
+                pool=self._pool,
                 timeout_ms=None if timeout is None else duration_ms(timeout),
                 commits=True,
                 conflict=number,  # its own merge may conflict as well

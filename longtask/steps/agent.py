@@ -228,7 +228,8 @@ class AgentHandle(Serving):
         if self.assignment.spec.body.get("runtime", RECORDED) == RECORDED:
             head["note"] = recorded.BANNER
         text = "\n".join([json.dumps(head), *lines]) + "\n"
-        return self.desk.put_artifact(TRANSCRIPT, text.encode(), TRANSCRIPT_TYPE)
+        name = f"{TRANSCRIPT}/{self.assignment.step}.{self.assignment.attempt}.jsonl"
+        return self.desk.put_artifact(name, text.encode(), TRANSCRIPT_TYPE)
 
 
 def _for_child(row: JsonMap) -> JsonMap:

@@ -21,12 +21,14 @@ class ArtifactExecutor:
 
     def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
         body = self._render(assignment.spec.body, assignment.scope)
-        if "patch" in body:
-            return Ended(self._patch(assignment, desk, body["patch"]))
-        if "report" in body:
-            text = self._records.report(assignment.task_id, body["report"].get("title"))
-            return Ended(_done([desk.put_artifact(body["report"]["name"], text.encode(), "text/markdown")]))
-        return Ended(self._files(desk, body["files"], place))
+        match body["kind"]:
+            case "patch":
+                return Ended(self._patch(assignment, desk, body))
+            case "report":
+                text = self._records.report(assignment.task_id, body.get("title"))
+                return Ended(_done([desk.put_artifact(body["name"], text.encode(), "text/markdown")]))
+            case _:
+                return Ended(self._files(desk, body, place))
 
     def _patch(self, assignment: Assignment, desk: Desk, body: JsonMap) -> Outcome:
         if assignment.first_commit is None or assignment.base is None:

@@ -8,13 +8,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from longtask.agents.witness import VARIABLE, Witness
 from longtask.core.errors import NotFound
 from longtask.core.model import Done, Failed, Json, Outcome, Stopped
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Records, Render
@@ -46,6 +49,9 @@ class CommandExecutor:
         except NotFound as missing:
             shutil.rmtree(scratch, ignore_errors=True)
             return Ended(Failed(str(missing), retryable=False))
+        command = body["command"]
+        digest = hashlib.sha256(json.dumps(command).encode()).hexdigest()[:16]
+        Witness(assignment.step, assignment.run, os.environ.get(VARIABLE)).saw(1, "command", _shown(command), digest)
         process = Process.start(
             body["command"], cwd=place or scratch / "work", env=env, mark=mark_of(assignment), merge_stderr=True
         )

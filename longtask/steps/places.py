@@ -16,15 +16,30 @@ from longtask.agents.journal import resume_tree
 from longtask.core.errors import Refused, WorkspaceError
 from longtask.core.model import Done, Failed, JsonMap, Outcome
 from longtask.steps.command import mark_of
-from longtask.steps.contract import Assignment, Desk
+from longtask.steps.contract import Assignment, Desk, Executor, Handle
 from longtask.steps.output import tail
 from longtask.steps.process import Process, allowed_environment
-from longtask.workspace.git import locked
+from longtask.workspace.git import locked, shown
 from longtask.workspace.tree import Worktree, read_worktree
 from longtask.workspace.workspace import Workspace
 
 SETUP_TAIL_LINES = 20
 POLL_S = 0.05
+
+
+class ToldConflicts:
+    """An executor whose conflict steps are told the paths in conflict: those of their own folder, since the head may
+    have moved after the conflict was found."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
+        wt = read_worktree(place) if assignment.conflict and place is not None else None
+        if wt is not None:
+            conflict = {**(assignment.conflict or {}), "paths": [shown(path) for path in wt.conflicts]}
+            assignment = replace(assignment, conflict=conflict)
+        return self._executor.start(assignment, desk, place)
 
 
 class Places:
@@ -50,9 +65,14 @@ class Places:
         assert assignment.base is not None
         tree = resume_tree(assignment.journal, assignment.checkpoint)
         where = (assignment.task_id, assignment.step, assignment.attempt)
+        for earlier in range(1, assignment.attempt):  # what a killed worker has left: the run goes on from `tree`
+            left = workspace.find(assignment.task_id, assignment.step, earlier)
+            if left is not None:
+                workspace.remove(left)
         if assignment.conflict:
             try:
-                return workspace.conflict_checkout(*where, assignment.base, assignment.conflict["commit"], tree)
+                commit = assignment.conflict["commit"]
+                return workspace.conflict_checkout(*where, assignment.base, commit, tree, aside=aside)
             except Refused:
                 pass  # the head has moved, and the two sides join by themselves now: there is nothing left to do
         return workspace.checkout(*where, assignment.base, tree, aside=aside)
@@ -117,8 +137,10 @@ class Places:
             outcome = replace(outcome, commit=workspace.commit(wt, message))
         elif isinstance(outcome, (Done, Failed)) and not assignment.spec.commits:
             outcome = self._keep_leftovers(workspace, wt, assignment, outcome, desk)
-        elif assignment.spec.commits:
-            workspace.checkpoint(wt)  # edits of an attempt that failed or was given back stay reachable
+        elif isinstance(outcome, Failed):
+            workspace.checkpoint(wt)  # what it had edited stays reachable; the next run begins anew
+        # Released, stopped or parked: the run goes on from its newest checkpoint.  The files may be those of a tool
+        # that was cut off, and saving them would let go of the tree that it needs.
         workspace.remove(wt)
         return outcome
 

@@ -24,7 +24,17 @@ from longtask.core.errors import NotFound, Refused, StoreError
 from longtask.core.events import TaskSubmitted
 from longtask.core.model import POOL_SYSTEM, JsonMap, Lease, Signal, Step, StepSpec, Task, TaskOptions
 from longtask.store.contract import Tx
-from longtask.store.rows import TASK_WIDTH, Row, pool_column, step_row, task_row, to_signal, to_step, to_task
+from longtask.store.rows import (
+    STEP_WIDTH,
+    TASK_WIDTH,
+    Row,
+    pool_column,
+    step_row,
+    task_row,
+    to_signal,
+    to_step,
+    to_task,
+)
 
 Params = Mapping[str, Any]
 CACHE_MAX = 10_000  # specs and options kept in memory; they never change once written
@@ -63,7 +73,8 @@ class SqlTx:
         self.saved: tuple[Change, str, str | None] | None = None
         self.sent: list[Signal] = []
         self._header: Task | None = None
-        self._first: Step | None = None
+        self._first: Step | None = None  # what came with the header, and its lease
+        self._first_lease: Lease | None = None
         self._last_signal: int | None = None
         self.task_n = 0
         if created:
@@ -75,7 +86,9 @@ class SqlTx:
         self.task_n = row[0]
         self._header = to_task(row, store.options(task_id, self.task_n))
         if row[TASK_WIDTH] is not None:
-            self._first = to_step(row[TASK_WIDTH:])
+            self._first = to_step(row[TASK_WIDTH : TASK_WIDTH + STEP_WIDTH])
+            lease = row[TASK_WIDTH + STEP_WIDTH :]
+            self._first_lease = None if lease[0] is None else Lease(task_id, self._first.key, *lease)
 
     @property
     def task(self) -> Task:
@@ -103,6 +116,8 @@ class SqlTx:
         return self.store.spec_of(self.task_id, self.task_n, number)
 
     def lease(self, key: str) -> Lease | None:
+        if self._first is not None and self._first.key == key:
+            return self._first_lease
         rows = self.store.select("lease", {"task_n": self.task_n, "step": key})
         return Lease(self.task_id, key, *rows[0]) if rows else None
 
@@ -291,9 +306,7 @@ class SqlBlocks(ABC):
             yield tx
             if tx.saved is not None or tx.sent:
                 self._write(here, tx)
-            if here.group:
-                self.fault("group.release")
-            else:
+            if not here.group:
                 self._commit(here)
         except BaseException:
             if not here.group:
@@ -330,6 +343,8 @@ class SqlBlocks(ABC):
         try:
             tx.write()
             self.fault("written")
+            if here.group:
+                self.fault("group.release")
         except BaseException as error:
             here.lost = error if here.group else None
             self._undo(here)

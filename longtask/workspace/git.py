@@ -2,7 +2,7 @@
 
 A repository is not trusted: whoever wrote it must not get a program of theirs run by merely being looked at.  So every
 call has an environment of ours (no inherited GIT_*, no system or user settings, no prompt, no pager) and settings that
-beat those of the repository (no hooks, no file watcher, no signing, no protocol but local files).  Filter programs
+beat those of the repository (no hooks, no file watcher, no protocol but local files).  Filter programs
 (`filter=lfs` ...) are never run: the hub knows none, and in the user's own repository `repo.py` switches them off.  So
 what a filter would have expanded stays in a worktree as it is stored, and goes back unchanged.
 
@@ -40,12 +40,10 @@ SETTINGS: Mapping[str, str] = {
     "core.alternateRefsCommand": "true",  # the program `true`: says nothing
     "core.attributesFile": "/dev/null",
     "core.excludesFile": "/dev/null",
-    "core.pager": "cat",
     "core.fsync": "loose-object,pack,pack-metadata,reference",
     "core.fsyncMethod": "batch",
     "core.safecrlf": "false",
     "advice.addEmbeddedRepo": "false",
-    "commit.gpgSign": "false",
     "gc.auto": "0",
     "maintenance.auto": "false",
     "index.sparse": "false",

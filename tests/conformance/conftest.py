@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import pytest
 
 from longtask.store.contract import Store
@@ -12,7 +10,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=sorted(DATABASES))
-def open_store(request, tmp_path, clock) -> Callable[..., Store]:
+def open_store(request, tmp_path, clock):
     """Opens a store on this test's database; `fault=` as the database takes it."""
     opened: list[Store] = []
 

@@ -29,4 +29,4 @@ def sqlite_file(folder: Path, clock: Callable[[], int], **more: Any) -> Store:
     return SqliteStore(folder / "longtask.db", clock, **more)
 
 
-DATABASES = {"sqlite-memory": sqlite_memory, "sqlite-file": sqlite_file}
+DATABASES: dict[str, Callable[..., Store]] = {"sqlite-memory": sqlite_memory, "sqlite-file": sqlite_file}

@@ -361,6 +361,14 @@ def test_what_a_lost_group_read_is_forgotten(open_store):
     assert store.spec(id_, 1).kind is Kind.CALL
 
 
+def test_a_row_of_a_newer_version_is_told(store):
+    id_ = submit(store, 1, ready("a"))
+    with store.task(id_, "a") as tx:
+        tx.save(Change(tx.task, {"a": tx.step("a")._replace(waiting_for="moon")}))
+    with pytest.raises(StoreError, match=r"stored WaitingFor 'moon' is not known: a newer version wrote it; upgrade"):
+        store.get_step(Ref(id_, "a"))
+
+
 # --- rows ---------------------------------------------------------------------------------------------------------
 
 SOME_STEP = of_class(Step, key=NAMES, owner=NAMES | st.none(), worker=NAMES | st.none(), base=NAMES | st.none(),

@@ -1,5 +1,7 @@
 """Peeks: what there is to do, in which order."""
 
+from typing import Any
+
 from longtask.core.change import Change
 from longtask.core.events import (
     BudgetExceeded,
@@ -18,7 +20,7 @@ from longtask.store.contract import Ref, Store
 from tests.conformance.play import act, blocked, claim, ready, settle, submit
 
 
-def change(store: Store, id_: str, **fields: object) -> None:
+def change(store: Store, id_: str, **fields: Any) -> None:
     """Header fields as they are after some story that is not told here."""
     with store.task(id_) as tx:
         tx.save(Change(tx.task._replace(**fields), {}))

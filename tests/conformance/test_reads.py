@@ -17,7 +17,7 @@ def test_a_task_is_found_by_all_its_handles(store):
     assert store.get_task(first) == store.get_task("port-1") == store.get_task("018bcfe5-0001")
     assert store.get_task(first).options == TaskOptions(goal="g", stages=("x",))
     assert store.get_task("@last").id == store.get_task("port-3-2").id == second
-    with pytest.raises(Refused, match="task '018bcfe5' fits .* and .*; give more characters"):
+    with pytest.raises(Refused, match=r"task '018bcfe5' fits .* and .*; give more characters"):
         store.get_task("018bcfe5")
     for handle in (
         "018bcfe",

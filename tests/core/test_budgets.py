@@ -33,10 +33,12 @@ def alone(spec: StepSpec | None = None, **more) -> Play:
 
 def test_a_hundred_parks_cost_nothing():  # (56)
     play = alone()
+    play.checked = False
     for _ in range(100):
         play.run("a", Parked(WaitingFor.TIMER, {}, play.now + 1))
         play.overdue("a")
     assert (play.state("a"), play.rows["a"].failures, play.rows["a"].losses) == ("ready", 0, 0)
+    assert play.violations() == []
 
 
 def test_a_hang_that_still_beats_is_a_failure_of_its_own():  # (57)
@@ -267,3 +269,17 @@ def test_what_ended_untold_before_the_task_was_cancelled_is_told_to_nobody():
     play.sweep()
     assert play.task.state is TaskState.CANCELLED
     assert (play.state("a"), play.rows["b"].vetoes) == ("failed", 0)
+
+
+def test_a_task_whose_submission_broke_off_starts_nothing_and_can_be_cancelled():
+    steps = [planned("a", needs=["c"]), planned("b"), planned("c")]
+    play = Play(steps, submit_batch=2, submit_only=1)
+    assert (play.task.loading, play.task.admits, play.task.ended) == (True, 0, False)
+    with pytest.raises(Refused, match="admits no claim"):
+        play.claim("b")
+    for act in (play.cancel_step, play.retire):
+        with pytest.raises(Refused, match="still being submitted"):
+            act("b")
+    play.cancel()
+    play.sweep()
+    assert (play.task.state, play.task.loading) == (TaskState.CANCELLED, False)

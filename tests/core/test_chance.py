@@ -11,7 +11,7 @@ from longtask.core.machine import refold
 from tests.core.chance import Player
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(st.data(), st.integers(1, 40))
 def test_the_oracle_finds_nothing_in_a_random_history_and_it_ends(data, moves):
     player = Player(lambda n: data.draw(st.integers(0, n - 1)))
@@ -20,7 +20,7 @@ def test_the_oracle_finds_nothing_in_a_random_history_and_it_ends(data, moves):
     assert play.task.ended
 
 
-@pytest.mark.parametrize("first", range(0, 100, 10))
+@pytest.mark.parametrize("first", range(0, 40, 10))
 def test_nor_in_longer_ones_by_seed(first):
     for seed in range(first, first + 10):
         chance = random.Random(seed)
@@ -33,11 +33,11 @@ def test_nor_in_longer_ones_by_seed(first):
 def test_random_histories_reach_every_fact_that_a_single_task_can_have():
     """Else the two tests above would say less than they seem to."""
     seen: set[str] = set()
-    for seed in range(150):
+    for seed in range(90):
         chance = random.Random(seed)
         player = Player(chance.randrange)
         unchecked = player.plan()
-        unchecked.check = lambda: None  # type: ignore[method-assign]
+        unchecked.checked = False
         play = player.go_on(unchecked, 60)
         seen |= {type(event.fact).__name__ for event in play.events}
     absent = {"StepHeld", "MutexAwaited", "UsageRecorded", "BudgetRaised", "BudgetExceeded"}

@@ -2,7 +2,6 @@
 
 import pytest
 
-from longtask.core import decide
 from longtask.core.errors import Refused
 from longtask.core.model import Done, Failed, Kind, Parked, Role, StepSpec, TaskState, WaitingFor, WhenFailed
 from longtask.core.policy import DEPTH_MAX
@@ -204,19 +203,31 @@ def test_a_fix_is_ended_though_its_owner_ended_twice_and_was_told_once():
     assert play.task.state is TaskState.FAILED
 
 
+def review() -> Play:
+    return fixing(spec=StepSpec(Kind.APPROVAL, revise=0, revise_rounds_max=1), attended=False)
+
+
 def test_a_review_that_rejects_puts_a_revision_before_the_step_until_its_rounds_are_used():
-    spec = StepSpec(Kind.APPROVAL, revise=0, revise_rounds_max=1)
-    play = fixing(spec=spec, attended=False)
-    play.claim("t")
-    facts = decide.revise(play.rows["t"], spec, play.specs[0], 1, "name it better")
-    play._save(facts)
-    play.check()
+    play = review()
+    play.run("t", Failed("name it better", revise=True))
     assert (play.state("t"), play.rows["t"].reason) == ("blocked", "name it better")
     play.run("t.fix.1")
     play.settle_all()
+    play.run("t", Failed("still bad", revise=True))
+    assert (play.state("t"), play.rows["t"].reason) == ("failed", "rejected after 1 rounds of revising: still bad")
+
+
+def test_nothing_is_revised_that_is_being_cancelled():
+    play = review()
     play.claim("t")
-    (failed,) = decide.revise(play.rows["t"], spec, play.specs[0], 2, "still bad")
-    assert "rejected after 1 rounds of revising: still bad" in failed.reason  # type: ignore[union-attr]
+    play.cancel_step("t")
+    with pytest.raises(Refused, match="is being cancelled"):
+        play.finish("t", Failed("name it better", revise=True))
+    play = review()
+    play.claim("t")
+    play.cancel()
+    play.finish("t", Failed("name it better", revise=True))
+    assert play.state("t") == "failed"
 
 
 def test_a_tolerated_step_asks_nobody():

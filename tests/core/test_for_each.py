@@ -45,7 +45,7 @@ def test_one_item_and_then_one_more_attempt_that_collects():  # (31)
 
 def test_no_transaction_of_a_large_list_writes_many_rows():  # (31); 10,000 items are the engine's test
     play = each(window=3)
-    play.check = lambda: None  # type: ignore[method-assign]  # the oracle reads the whole task each time
+    play.checked = False
     sizes: list[int] = []
     save = play._save
     play._save = lambda *args: sizes.append(len(save(*args).steps))  # type: ignore[method-assign,assignment]
@@ -116,7 +116,7 @@ def test_an_item_has_its_own_fix_loop():  # (35)
 @pytest.mark.parametrize(("items", "weight"), [(3, 100), (7, 100), (200, 100), (4, 7), (1, 1)])
 def test_expanding_never_moves_the_bar_back(items, weight):  # (36)
     play = each(window=2, weight=weight)
-    play.check = lambda: None  # type: ignore[method-assign]
+    play.checked = False
     whole = play.task.counts.weight
     expand(play, items)
     done = 0
@@ -212,3 +212,18 @@ def test_a_cancelled_item_counts_as_one_that_did_not_succeed():
     play.settle_all()
     assert (play.rows["x"].items_failed, play.rows["x"].items_next) == (1, 1)
     assert play.drain() == "failed"
+
+
+def test_again_runs_what_did_not_complete():
+    """Asked because items had failed: collecting the same once more would fail for ever."""
+    play = each(window=2, when_failed=WhenFailed.ASK, attended=True)
+    expand(play, 3)
+    play.run("x[0]", NO)
+    play.answer("x[0]", "give_up")
+    play.drain({"x": NO})
+    assert play.state("x") == "waiting"
+    play.answer("x", "again")
+    expand(play, 3)
+    assert play.drain() == "completed"
+    assert sorted(row.key for row in play.rows.values() if row.role == "item" and row.expansion == 2) == [
+        "x[0]~2", "x[2]~2"]  # fmt: skip

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -55,9 +56,9 @@ class Story:
         steps: list[Mapping[str, Any]] = [step for stage in self.plan["stages"] for step in stage["steps"]]
         return next(step for step in steps if step["id"] == key)
 
-    def sh(self, script: str) -> Ran:
+    def sh(self, script: str, env: Mapping[str, str] = MappingProxyType({})) -> Ran:
         done = subprocess.run(
-            ["/bin/sh", "-c", script], cwd=self.repo, env=self.env, stdin=subprocess.DEVNULL,
+            ["bash", "-eo", "pipefail", "-c", script], cwd=self.repo, env={**self.env, **env}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         return Ran(done.returncode, done.stdout)
@@ -71,7 +72,8 @@ class Story:
         return done.stdout
 
     def run(self, key: str, name: str = "") -> None:
-        self.ran[name or key] = self.sh(self.step(key)["run"])
+        step = self.step(key)
+        self.ran[name or key] = self.sh(step["run"], step.get("env", {}))
 
     def play(self, key: str, base: str) -> None:
         """Let the recorded agent work on `base`, and keep its commit on a branch of its own."""
@@ -185,6 +187,8 @@ def test_the_first_fix_uncovers_fifteen_failures(story: Story) -> None:
     ran = story.ran["tests 2"]
     assert ran.code != 0 and "15 failed, 23 passed, 1 skipped" in ran.last
     assert "cannot switch from automatic field numbering to manual field specification" in ran.out
+    told = "\n".join(ran.out.splitlines()[-15:])  # what the one who mends it is told
+    assert "ValueError: cannot switch from automatic field numbering to manual field specification" in told
 
 
 def test_the_second_fix_makes_all_tests_pass(story: Story) -> None:

@@ -18,6 +18,10 @@ ONE = "steps: [{id: a, run: x}]\n"
             ["1:11: longtask: 2 is newer than this version reads (1); update longtask"],
         ),
         ("longtask: '1'\nname: x\n" + ONE, ["1:11: longtask must be 1, the version of the language; found '1'"]),
+        (
+            '{"longtask": "1", "name": "x", "steps": [{"id": "a", "run": "x"}]}',
+            ["1:14: longtask must be 1, the version of the language; found '1'"],
+        ),
         ("longtask: true\nname: x\n" + ONE, ["1:11: longtask must be 1, the version of the language; found true"]),
         (HEAD, ["1:1: the plan has no steps; give it `stages`, or `steps` for a single stage"]),
         (HEAD + "stages: []\n", ["1:1: the plan has no steps; give it `stages`, or `steps` for a single stage"]),

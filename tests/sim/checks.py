@@ -44,6 +44,7 @@ class Seen:
     completed: dict[str, int] = field(default_factory=dict)  # step -> the attempt that did
     consumed: dict[tuple[str, int], int] = field(default_factory=dict)  # (step, ask) -> the attempt that reported
     kinds: dict[str, Kind] = field(default_factory=dict)
+    ops: set[str] = field(default_factory=set)
     print: Any = None  # of the rows at the last audit
 
 
@@ -95,6 +96,12 @@ class Onlooker:
         run = a.task_id, a.step, a.run
         self.checkpoints[run] = max(n, self.checkpoints.get(run, 0))
 
+    def holds(self, ref: Ref, attempt: int) -> None:
+        """An attempt that has just beaten goes on: it must hold the lease."""
+        held = {lease.step: lease.attempt for lease in self._store().leases(ref.task_id, PAGE)}
+        if held.get(ref.step) != attempt:
+            raise Found("beat", f"step {ref.step!r}: attempt {attempt} may go on, the lease is of {held.get(ref.step)}")
+
     def signalled(self, task_id: str, signal: Signal, name: str, payload: Any) -> None:
         first = self.signals.setdefault((task_id, signal.delivery), (name, payload))
         if (signal.name, dict(signal.payload)) != first:
@@ -117,6 +124,10 @@ class Onlooker:
         seen.print = state
         for event in fresh:
             self._event(task_id, seen, event)
+        spent = sum(isinstance(event.fact, e.UsageRecorded) for event in seen.events)
+        calls = store._line.run("select count(*) from run_journal where task_n = ? and done_at > 0", (task.number,))[0][0]
+        if calls != spent:
+            raise Found("usage", f"task {task.name!r}: {calls} calls are finished, usage of {spent} is recorded")
         found = audit(
             task,
             steps,
@@ -131,9 +142,12 @@ class Onlooker:
         )
         if found:
             raise Found(found[0].rule, "\n    ".join([f"task {task.name!r}: {found[0].text}", *map(str, found[1:6])]))
-        for task, step, attempt in self.starts:
-            if task == task_id and attempt > seen.completed.get(step, attempt):
+        for its, step, attempt in self.starts:
+            if its == task_id and attempt > seen.completed.get(step, attempt):
                 raise Found("once", f"step {step!r} has completed, and attempt {attempt} was begun after that")
+        ref = self._repo.refs.get(task_id)
+        if ref is not None and (task.head is None or not self._repo.contains(ref, task.head)):
+            raise Found("branch", f"task {task.name!r}: its branch is at {ref}, ahead of its head {task.head}")
         self._inbox(task_id, signals)
         self._answers(task_id, seen)
 
@@ -154,6 +168,10 @@ class Onlooker:
 
     def _event(self, task_id: str, seen: Seen, event: e.Event) -> None:
         fact = event.fact
+        if event.op is not None:
+            if event.op in seen.ops:
+                raise Found("once", f"operation {event.op!r} is carried out twice")
+            seen.ops.add(event.op)
         match fact:
             case e.StepClaimed():
                 seen.workers[fact.step, fact.attempt] = fact.worker

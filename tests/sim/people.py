@@ -6,22 +6,39 @@ A refusal is an answer too.  Where it is certain (an old question, another diges
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any, Protocol
 
 from longtask.core.decide import ANSWERS
 from longtask.core.errors import NotFound, Refused
 from longtask.core.model import Question, Step, StepState, Task, TaskState, WaitingFor
 from longtask.engine.desk import Desk
-from longtask.store.contract import Ref
+from longtask.store.contract import Ref, Store
 
+from .checks import Onlooker
 from .faults import Found
-from .plans import SIGNALS
-
-if TYPE_CHECKING:
-    from .world import World
+from .plans import SIGNALS, Odds
+from .repo import Repo
 
 S = StepState
 NAMES = ("ann", "ben")
+
+
+class World(Protocol):
+    """What people need of the world around them."""
+
+    chance: Random
+    odds: Odds
+    onlooker: Onlooker
+    repo: Repo
+    tasks: list[str]
+
+    @property
+    def store(self) -> Store: ...
+    def often(self, percent: float) -> bool: ...
+    def one(self, options: Any) -> Any: ...
+    def act(self, process: Any, what: str, call: Callable[[], Any]) -> Any: ...
+    def tell(self, line: str) -> None: ...
 
 
 class People:

@@ -14,20 +14,20 @@ from typing import Any
 from longtask.core.graph import Graph, Planned
 from longtask.core.model import Kind, RunWhen, StepSpec, TaskOptions, WhenFailed
 
-FILES = ("a", "b", "c")
+FILES = ("a", "b")
 SIGNALS = ("go", "go", "ci.build")
 ACTS_AT_FIRST = ("done", "done", "fail", "fail", "fail_digest", "fail_digest", "bad", "park_signal", "park_user",
                  "park_timer", "hang", "give_back", "large")  # fmt: skip
-ACTS_AT_LAST = ("done", "done", "done", "done", "done", "fail", "bad", "refuse", "large")
+ACTS_AT_LAST = ("done",) * 10 + ("fail", "fail_digest", "bad", "refuse", "large")
 
 
 @dataclass(frozen=True, slots=True)
 class Odds:
     """Chances of a round or an act, in percent unless said otherwise.  Mutants are hunted with other ones."""
 
-    rounds: int = 50  # of the first phase
+    rounds: int = 60  # of the first phase
     tasks_max: int = 3
-    steps_max: int = 7
+    steps_max: int = 9
     workers_max: int = 4
     people: float = 35
     person: str = ""  # the one thing that people do more often
@@ -40,7 +40,7 @@ class Odds:
     suspend: float = 1
     drain: float = 1
     later: float = 40  # what a worker gives to a thread is done later
-    code: float = 55  # a task has a repository
+    code: float = 65  # a task has a repository
     conditional: float = 20
     fix: float = 30
     kinds: tuple[Kind, ...] = (Kind.RUN, Kind.RUN, Kind.RUN, Kind.FUNCTION, Kind.AGENT, Kind.AGENT, Kind.APPROVAL,
@@ -81,9 +81,9 @@ class Planner:
             attended=attended,
             workspace={"repo": "."} if self.code else None,
             stages=tuple(f"stage {k}" for k in range(1, stages + 1)),
-            budget_micros=self.one((None,) * 9 + (0,)),
+            budget_micros=self.one((None,) * 8 + (0, 4)),
         )
-        parallel = self.one((1, 2, 2, 4))
+        parallel = self.one((1, 2, 3, 4, 4))
         return Graph(name, options, tuple(self.specs), tuple(planned), parallel, self.one((0, 0, 1)))
 
     def _planned(self, key: str, stages: int, before: list[Planned], attended: bool) -> Planned:
@@ -114,7 +114,7 @@ class Planner:
         if needs and self.often(60):
             need = self.one(needs)
             return f"{need}.ok", (need,)
-        return self.one(("true", "true", "false", "broken")), ()
+        return self.one(("true", "true", "true", "false", "false", "broken")), ()
 
     def _add(self, spec: StepSpec) -> int:
         self.specs.append(spec)
@@ -154,15 +154,15 @@ class Planner:
         if self.odds.failing >= 0:
             last = self.one(("fail", "bad")) if self.often(self.odds.failing) else "done"
         inline = kind is Kind.FUNCTION and self.often(60)
-        commits = self.code and not inline and self.often(70)
+        commits = self.code and not inline and self.often(80)
         body: dict[str, Any] = {
             "acts": [*acts, last],
             "ms": self.one((0, 0, 30, 700, 4_000, 20_000)),
             "calls": chance.randint(1, 5) if kind is Kind.AGENT else 0,
-            "files": [f for f in FILES if self.often(35)],
+            "files": [f for f in FILES if self.often(50)],
             "stubborn": self.often(30),
             "match": self.one(({}, {"sha": "1"})),
-            "ok": self.often(75),
+            "ok": self.often(80),
         }
         if inline:
             body |= {"inline": True, "acts": ["done" if w == "refuse" else w for w in body["acts"]]}

@@ -324,7 +324,7 @@ class World:
                     moved += 1
         if process.worker is not None and self.now >= process.beat_at:
             process.beat_at = self.now + BEAT_MS
-            self.act(process, "beat", process.worker.beat)
+            self.act(process, "beat", lambda: self._beat(process))
         if process.worker is not None:
             moved += self.act(process, "work", process.worker.tick) or 0
         if process.worker is not None and process.worker.draining and not process.worker.running:
@@ -334,6 +334,13 @@ class World:
         if moved:
             self.tell(f"{process.name} moves {moved}")
         return moved
+
+    def _beat(self, process: Process) -> None:
+        assert process.worker is not None
+        process.worker.beat()
+        for attempt in process.worker.running:
+            if not attempt.lost and attempt.outcome is None:
+                self.onlooker.holds(attempt.ref, attempt.number)
 
     def _everybody(self) -> int:
         order = list(self.processes)
@@ -394,9 +401,11 @@ class World:
             if again.id != task.id:
                 raise Found("submit", f"key {more['idempotency_key']!r} gave two tasks")
             self.pending.pop(0)
-            self.tasks.append(task.id)
 
         self.act(None, f"submit {graph.name}", call)
+        there = self.store.task_by_key(more["idempotency_key"])  # perhaps in part: it is loading
+        if there is not None and there.id not in self.tasks:
+            self.tasks.append(there.id)
 
     def _plans(self) -> None:
         planner = Planner(self.chance, self.odds, self.batch)

@@ -186,9 +186,9 @@ def test_a_later_stop_shortens_the_grace(tmp_path):
 
 
 def test_a_stopped_process_hears_a_stop(tmp_path):
-    process = start("trap 'exit 4' TERM; echo up; kill -STOP $$; sleep 1000", tmp_path)
-    read_until(process, b"up")
-    process.stop(grace_ms=600_000)
+    process = start("trap 'exit 4' TERM; kill -STOP $$; sleep 1000", tmp_path)
+    until(lambda: process.poll() or (process.pid and b") T " in Path(f"/proc/{process.pid}/stat").read_bytes()))
+    process.stop(grace_ms=5_000)
     assert finish(process)[0].code == 4
 
 
@@ -213,20 +213,20 @@ def test_a_stop_before_the_start_starts_nothing(tmp_path):
 
 
 def test_a_warden_ignores_the_signals_of_a_terminal_and_of_a_service_manager(tmp_path):
-    process = start("echo up; read line < fifo; exit 5", tmp_path)
-    os.mkfifo(tmp_path / "fifo")
+    process = start("echo up; until [ -e go ]; do sleep 0.01; done; exit 5", tmp_path)
     read_until(process, b"up")
     (own,) = [entry.pid for entry in find_marked(process.mark) if entry.warden]
     assert os.getsid(own) == own
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2):
         os.kill(own, number)
-    (tmp_path / "fifo").write_text("go\n")
+    (tmp_path / "go").touch()
     assert finish(process)[0].code == 5
 
 
 def test_a_killed_warden_takes_its_tree_with_it_and_the_worker_hears_of_it(tmp_path):
-    process = start("setsid sleep 1000 & nohup sleep 1000 & echo up; sleep 1000", tmp_path)
+    process = start("setsid sleep 1000 & nohup sleep 1000 & echo up; exec env -i sleep 1000", tmp_path)
     read_until(process, b"up")
+    until(lambda: len(sleepers(tmp_path)) == 3)
     (own,) = [entry.pid for entry in find_marked(process.mark) if entry.warden]
     os.kill(own, signal.SIGKILL)
     exit, _ = finish(process)

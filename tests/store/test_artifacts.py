@@ -45,7 +45,7 @@ def test_files_are_read_only_and_their_owners_alone(artifacts):
 def test_workspaces_do_not_see_each_other(artifacts):
     stored = artifacts.put("one", b"x")
     assert not artifacts.has("two", stored.digest)
-    with pytest.raises(NotFound, match="no artifact .* in workspace 'two'"):
+    with pytest.raises(NotFound, match=r"no artifact .* in workspace 'two'"):
         artifacts.open("two", stored.digest)
 
 

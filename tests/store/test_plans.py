@@ -5,11 +5,12 @@ The planner's view of sizes is fixed by the first migration, so a plan depends o
 
 import re
 import time
+from itertools import pairwise
 
 import apsw
 import pytest
 
-from longtask.core.events import NewStep, StepClaimed, StepCompleted, StepUnblocked
+from longtask.core.events import Fact, NewStep, StepClaimed, StepCompleted, StepUnblocked
 from longtask.core.machine import fold
 from longtask.core.model import Edge, Kind, Verdict
 from longtask.store.line import Line
@@ -59,6 +60,7 @@ def test_no_statement_reads_a_whole_table(line, name):
     ("name", "uses"),
     [
         ("header", "SEARCH s USING PRIMARY KEY (task_n=? AND key=?) LEFT-JOIN"),
+        ("header", "SEARCH l USING PRIMARY KEY (task_n=? AND step=?) LEFT-JOIN"),
         ("dependents", "SEARCH e USING PRIMARY KEY (task_n=? AND need=? AND step>?)"),
         ("owned_open", "SEARCH s USING INDEX step_open (task_n=? AND owner=?)"),
         ("completed_items", "SEARCH s USING INDEX step_item (task_n=? AND owner=? AND item>?)"),
@@ -94,11 +96,12 @@ def chained_step(store: SqliteStore, id_: str, key: str, next_key: str) -> None:
     with store.task(id_, key) as tx:
         step = tx.step(key)
         assert tx.spec(step.spec).kind is Kind.RUN
+        assert tx.lease(key) is not None
         dependents = {other.key: other for other in tx.dependents(key, "", 500)}
         assert not tx.rival("default", tx.task.served_at)
         told = {other.key: other._replace(blockers=other.blockers - 1) for other in dependents.values()}
         told[key] = step._replace(told=Verdict.OK)
-        facts = [StepCompleted(key, 1), StepUnblocked(next_key, tx.now), StepClaimed(next_key, 1, "w-1")]
+        facts: list[Fact] = [StepCompleted(key, 1), StepUnblocked(next_key, tx.now), StepClaimed(next_key, 1, "w-1")]
         tx.save(fold(tx.task, {key: step, **dependents}, facts, tx.now, told))
 
 
@@ -106,7 +109,7 @@ def chain(length: int) -> tuple[list[NewStep], list[Edge]]:
     keys = [f"s{i:03}" for i in range(length)]
     steps = [*ready(keys[0]), *[blocked(key, 1, weight=100) for key in keys[1:]]]
     steps.append(blocked("gate.1", length, kind=Kind.GATE))
-    edges = [Edge(a, b) for a, b in zip(keys, keys[1:], strict=False)] + [Edge(key, "gate.1") for key in keys]
+    edges = [Edge(a, b) for a, b in pairwise(keys)] + [Edge(key, "gate.1") for key in keys]
     return steps, edges
 
 

@@ -91,7 +91,7 @@ def test_output_that_finds_no_space_is_told(path):
     store = SqliteStore(path)
     id_ = submit(store, 1, ready("a"))
     act(store, id_, StepClaimed("a", 1, "w"))
-    with files_no_larger_than(1 << 20), pytest.raises(StoreError, match="output.db'.*the disk is full"):
+    with files_no_larger_than(1 << 20), pytest.raises(StoreError, match=r"output.db'.*the disk is full"):
         store.put_output(Ref(id_, "a"), 1, [Chunk(n, "out", b"x" * 500_000) for n in range(1, 9)])
     assert store.output(Ref(id_, "a"), 1, 0, 9) == []
     assert store.put_output(Ref(id_, "a"), 1, [Chunk(1, "out", b"x")])

@@ -211,6 +211,8 @@ class _Walker:
         source, target = TASK_MOVES[type(fact)]
         if self.state not in source.split():
             self.wrong("law", f"{type(fact).__name__} in a task that is {self.state}")
+        if self.state == "closing":
+            self.loading = False  # what was not submitted yet is not awaited any more
         self.state = target
         match fact:
             case e.TaskPaused():

@@ -61,7 +61,8 @@ def header(view: View) -> Iterator[Violation]:
     """Ended ⇔ nothing is open and nothing untold; ended as the rows say; a known word; no more runs than allowed."""
     task = view.task
     left = sum(is_open(s) for s in view.steps.values()), sum(not known(s) for s in view.steps.values())
-    if (task.state in (T.COMPLETED, T.FAILED, T.CANCELLED)) != (left == (0, 0) and not task.loading):
+    waits = task.loading and task.state is not T.CLOSING  # for steps that are still to be submitted
+    if (task.state in (T.COMPLETED, T.FAILED, T.CANCELLED)) != (left == (0, 0) and not waits):
         yield Violation("ended", f"task is {task.state} with {left[0]} open and {left[1]} untold steps")
     bad = [s.key for s in view.steps.values() if counts_as_bad(s)]
     if task.state is T.COMPLETED and (bad or task.doomed):

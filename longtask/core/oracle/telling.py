@@ -21,8 +21,8 @@ def edges(view: View) -> Iterator[Violation]:
             yield Violation("edge", f"{need!r} → {step!r} is there twice")
         seen.add((need, step))
         out.setdefault(need, []).append(step)
-        # while a task is loading, what a step needs may still be under way
-        if step not in view.steps or (need not in view.steps and not view.task.loading):
+        # while a task is loading, what a step needs may still be under way; if it was cancelled then, it never came
+        if step not in view.steps or (need not in view.steps and not view.task.loading and view.tells):
             yield Violation("edge", f"{need!r} → {step!r} joins no two rows")
     for row in view.steps.values():
         if row.owner is not None and out.get(row.key, []) != [row.owner]:
@@ -33,7 +33,7 @@ def edges(view: View) -> Iterator[Violation]:
 
 def no_cycle(view: View) -> Iterator[Violation]:
     """A full search, whatever the rules of growth may promise."""
-    waits = {key: len(view.needs.get(key, ())) for key in view.steps}
+    waits = {key: sum(need in view.steps for need in view.needs.get(key, ())) for key in view.steps}
     dependents: dict[str, list[str]] = {}
     for need, step in view.edges:
         dependents.setdefault(need, []).append(step)
@@ -46,7 +46,7 @@ def no_cycle(view: View) -> Iterator[Violation]:
                 waits[step] -= 1
                 if not waits[step]:
                     free.append(step)
-    if waits and not view.task.loading:
+    if waits:
         yield Violation("cycle", f"steps wait for each other: {shown(waits)}")
 
 

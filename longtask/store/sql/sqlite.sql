@@ -3,7 +3,10 @@
 -- `json_each` would hand out each row as text and read it anew for every column: 3 steps in 27 µs, not in 98.)
 
 -- name: header
-select t.*, s.* from task t left join step s on s.task_n = t.n and s.key = :key where t.id = :id
+select t.*, s.*, l.attempt, l.worker, l.due_at, l.timeout_at, l.stop from task t
+left join step s on s.task_n = t.n and s.key = :key
+left join lease l on l.task_n = t.n and l.step = :key
+where t.id = :id
 
 -- name: steps
 select s.* from json_each(:keys) k cross join step s on s.task_n = :task_n and s.key = k.value

@@ -1,0 +1,180 @@
+"""Budgets of failure, time and money on the real engine.  Numbers: SEMANTICS §9."""
+
+import pytest
+
+from longtask.core.errors import LeaseLost
+from longtask.core.events import StepLost, UsageRecorded
+from longtask.core.model import Done, Failed, Kind, Parked, WaitingFor
+from longtask.store.contract import JournalRow
+from tests.engine.world import HANG, LEASE_MS, World, step
+
+NO = Failed("no")
+
+
+def lose(world: World, name: str) -> None:
+    world.die()
+    world.later(LEASE_MS * 3)
+    world.reborn(name)
+
+
+def test_a_hundred_parks_cost_no_budget(world: World):  # (56)
+    park = Parked(WaitingFor.TIMER, {"timer_ms": 10}, 1)
+    world.submit(step("a", failures_max=0), acts={"a": [*[park] * 100, Done()]})
+    assert world.run() == "completed"
+    row = world.row("a")
+    assert (row.attempt, row.failures, row.losses, row.run) == (101, 0, 0, 1)
+
+
+def test_an_attempt_that_hangs_and_beats_times_out_which_is_its_own_failure(world: World):  # (57)
+    world.submit(step("a", timeout_ms=30_000), acts={"a": [HANG]})
+    world.settle()
+    world.later(29_000)
+    world.settle()
+    assert world.state("a") == "running"
+    world.later(2_000)
+    assert world.run() == "failed"
+    assert (world.row("a").reason or "").startswith("timeout") and world.row("a").losses == 0
+
+
+def test_a_timeout_that_nobody_obeyed_is_found_by_the_scheduler(world: World):  # (57)
+    world.submit(step("a", timeout_ms=30_000), acts={"a": [HANG]})
+    world.settle()
+    world.later(60_000)  # the worker beats, and its ticks are stuck
+    assert world.state("a") == "failed"
+    assert (world.row("a").reason or "").startswith("timeout")
+    world.settle()
+    assert world.worker is not None and not world.worker.running
+
+
+def test_a_lost_step_that_must_not_run_twice_asks_and_accept_completes_it(world: World):  # (58)
+    world.submit(step("a", repeatable=False), step("b", 2), acts={"a": [HANG]}, attended=True)
+    world.settle()
+    lose(world, "w2")
+    assert world.run() == "waiting_user"
+    assert (world.row("a").question or {})["answers"] == ["again", "accept", "give_up"]
+    world.answer("a", "accept")
+    assert world.run() == "completed"
+
+
+def test_a_lost_step_that_must_not_run_twice_fails_when_nobody_attends(world: World):
+    world.submit(step("a", repeatable=False), acts={"a": [HANG]})
+    world.settle()
+    lose(world, "w2")
+    assert world.run() == "failed"
+
+
+def test_a_poison_step_fails_after_so_many_losses_in_a_row(world: World):  # (60)
+    world.submit(step("a", losses_max=2), acts={"a": [HANG]})
+    for n in range(3):
+        world.settle()
+        lose(world, f"w{n}")
+    assert world.run() == "failed"
+    assert "lost 3 times in a row" in (world.row("a").reason or "")
+    assert len(world.told(StepLost)) == 2
+
+
+def test_failures_and_losses_do_not_touch_each_other(world: World):
+    world.submit(step("a", failures_max=1, losses_max=1), acts={"a": [HANG, NO, HANG, Done()]})
+    world.settle()
+    lose(world, "w2")
+    world.settle()
+    world.later(2_000)
+    world.settle()
+    assert (world.row("a").attempt, world.row("a").failures, world.row("a").losses) == (3, 1, 0)
+    lose(world, "w3")
+    assert world.run() == "completed"
+
+
+def test_retries_back_off_and_hear_of_the_failure_before(world: World):
+    world.submit(step("a", failures_max=2), acts={"a": [NO, NO, Done()]})
+    began = world.now
+    assert world.run() == "completed"
+    assert world.now - began >= 3_000
+    assert [(a.run, a.failure) for a in world.begun] == [(1, None), (2, "no"), (3, "no")]
+
+
+def test_a_loss_continues_the_run_and_is_no_failure_to_be_told(world: World):
+    world.submit(step("a", failures_max=1), acts={"a": [HANG, NO, HANG, Done()]})
+    world.settle()
+    lose(world, "w2")
+    world.settle()
+    world.later(2_000)
+    world.settle()
+    lose(world, "w3")
+    assert world.run() == "completed"
+    assert [(a.run, a.failure) for a in world.begun] == [(1, None), (1, None), (2, "no"), (2, "no")]
+
+
+# --- money --------------------------------------------------------------------------------------------------------
+
+
+def spend(world: World, n: int, micros: int | None, attempt: int = 1, fingerprint: str = "f") -> bool:
+    row = JournalRow(n, "turn", "model-1", fingerprint, attempt, {"text": "hm"}, 100, 20, micros)
+    world.dispatch.journal_started(world.ref("a"), attempt, 1, row)
+    return world.dispatch.journal_done(world.ref("a"), attempt, 1, row)
+
+
+def test_a_budget_that_is_reached_stops_claims_and_raising_it_resumes(world: World):  # (59)
+    world.submit(step("a", kind=Kind.AGENT), step("b", 2), step("c", 2), acts={"a": [HANG]}, budget_micros=1_000)
+    world.settle()
+    assert spend(world, 1, 600)
+    assert world.task.admits == 2
+    assert spend(world, 2, 600)
+    world.end("a", Done())
+    assert world.run() == "waiting_budget"
+    assert world.states("a", "b", "c") == ["completed", "ready", "ready"]
+    world.desk.raise_budget(world.tasks[0], "ann", micros=5_000)
+    assert world.run() == "completed"
+    assert (world.task.spent_micros, world.task.spent_tokens) == (1_200, 240)
+
+
+def test_agents_give_back_when_the_budget_is_reached_and_what_costs_nothing_runs_on(world: World):
+    acts = {"a": [HANG, Done()], "b": [HANG]}
+    world.submit(step("a", kind=Kind.AGENT), step("b"), acts=acts, budget_tokens=100)
+    world.settle()
+    spend(world, 1, 0)
+    world.later(1_000)
+    world.settle()
+    assert world.states("a", "b") == ["ready", "running"]
+    assert (world.row("a").failures, world.row("a").losses) == (0, 0)
+    world.end("b", Done())
+    assert world.run() == "waiting_budget"
+    world.desk.raise_budget(world.tasks[0], "ann", tokens=1_000)
+    assert world.run() == "completed"
+
+
+def test_a_call_that_is_told_twice_costs_once(world: World):
+    world.submit(step("a", kind=Kind.AGENT), acts={"a": [HANG]})
+    world.settle()
+    for _ in range(2):
+        assert spend(world, 1, 600)
+    assert world.task.spent_micros == 600
+    assert [e.op for e in world.events(UsageRecorded)] == ["usage a 1 1"]
+
+
+def test_usage_of_an_attempt_that_has_lost_its_lease_is_not_taken(world: World):
+    world.submit(step("a", kind=Kind.AGENT), acts={"a": [HANG]})
+    world.settle()
+    world.die()
+    world.later(LEASE_MS * 2)
+    assert not spend(world, 1, 600)
+    assert world.task.spent_micros == 0
+    with pytest.raises(LeaseLost):
+        world.dispatch.report(world.ref("a"), 1, Done())
+
+
+def test_usage_without_a_price_is_said_to_have_none(world: World):
+    world.submit(step("a", kind=Kind.AGENT), acts={"a": [HANG]})
+    world.settle()
+    spend(world, 1, None)
+    assert (world.task.unpriced, world.task.spent_tokens, world.task.spent_micros) == (True, 120, 0)
+
+
+def test_usage_and_its_row_are_one_transaction(world: World):
+    world.submit(step("a", kind=Kind.AGENT), acts={"a": [HANG]})
+    world.settle()
+    spend(world, 1, 600)
+    with pytest.raises(Exception, match="another request"):
+        spend(world, 1, 600, fingerprint="g")
+    assert world.task.spent_micros == 600
+    assert [row.micros for row in world.store.journal(world.ref("a"), 1)] == [600]
