@@ -1,7 +1,7 @@
 """Which step comes before which: what an expression may read, and what may run beside an approval.
 
 Needs as in core.graph: a step's own, or the gate of the stage before it.  Only steps that read something are looked
-at, and a search goes no further back than what it looks for, in topological order.
+at; a search goes no further back than what it looks for, in topological order, and all of them are bounded together.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from .check import Read
 
 BESIDE_SHOWN = 3  # names in one warning
 HINTS_MAX = 20  # a hint compares with every step
+NEAR_MAX = 1_000  # steps looked at on the way back
+VISITS_MAX = 5_000_000  # of all searches in one plan; a few seconds
 APPROVALS_MAX = 100  # looked at for warnings; beyond it nobody reads them
 
 
@@ -32,6 +34,8 @@ class Order:
         waits = {key: len(needs) for key, needs in self.needs.items()}
         free = [key for key, count in waits.items() if count == 0]
         self.rank: dict[str, int] = {}
+        self._after: dict[str, set[str]] = {}  # all that comes after a step
+        self._visits = 0
         for key in free:  # grows while it is walked
             self.rank[key] = len(self.rank)
             for step in self.dependents.get(key, ()):
@@ -40,7 +44,14 @@ class Order:
                     free.append(step)
 
     def before(self, step: str, wanted: str) -> bool:
-        """Whether `step` waits for `wanted`, directly or not."""
+        """Whether `step` waits for `wanted`, directly or not.
+
+        Looks back from `step` first, which finds what is near; what is far is looked up among all that comes after
+        `wanted`, found once.  True when VISITS_MAX is used up: an attempt will tell it better than a check that
+        takes minutes.
+        """
+        if wanted in self._after:
+            return step in self._after[wanted]
         floor = self.rank[wanted]
         seen = {step}
         stack = [step]
@@ -51,7 +62,14 @@ class Order:
                 if need not in seen and self.rank[need] > floor:
                     seen.add(need)
                     stack.append(need)
-        return False
+            if len(seen) > NEAR_MAX:
+                break
+        self._visits += len(seen)
+        if not stack or self._visits > VISITS_MAX:
+            return bool(stack)
+        self._after[wanted] = self.reach(wanted, onward=True)
+        self._visits += len(self._after[wanted])
+        return step in self._after[wanted]
 
     def reach(self, start: str, onward: bool) -> set[str]:
         """All that comes before `start`, or after it."""

@@ -112,7 +112,7 @@ class Specs(Checks):
         if step.parallel_max is not None and step.parallel_max > WINDOW_MAX:
             self._add(place, "parallel_max", f"is {step.parallel_max:,}, the limit is {WINDOW_MAX}")
         self._reading = set()
-        kind, spec = self.work(step, replace(place, item=True))
+        kind, spec = self.work(step, replace(place, item=True, depth=1))  # an item is owned, as a fix is
         spec = replace(spec, reads=self._read()) if self._reading else spec
         outer = StepSpec(
             kind=Kind.FOR_EACH,

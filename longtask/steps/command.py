@@ -21,6 +21,7 @@ from longtask.agents.witness import VARIABLE, Witness
 from longtask.core.errors import NotFound
 from longtask.core.model import Done, Failed, Json, Outcome, Stopped
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Records, Render
+from longtask.steps.masking import Mask
 from longtask.steps.output import failure_digest, plain, tail
 from longtask.steps.process import Exit, Process, allowed_environment
 from longtask.steps.progress import Parser, parser
@@ -53,9 +54,15 @@ class CommandExecutor:
         digest = hashlib.sha256(json.dumps(command).encode()).hexdigest()[:16]
         Witness(assignment.step, assignment.run, os.environ.get(VARIABLE)).saw(1, "command", _shown(command), digest)
         process = Process.start(
-            body["command"], cwd=place or scratch / "work", env=env, mark=mark_of(assignment), merge_stderr=True
+            command,
+            cwd=place or scratch / "work",
+            env=env,
+            mark=mark_of(assignment),
+            merge_stderr=True,
+            secrets=assignment.secrets,
         )
-        return CommandHandle(assignment, desk, process, scratch)
+        hidden = Mask(env[name] for name in assignment.secrets)
+        return CommandHandle(assignment, desk, process, scratch, hidden)
 
     def _environment(self, assignment: Assignment, scratch: Path, place: Path | None) -> dict[str, str]:
         """The plan's `env`, and of ours: LONGTASK_ARTIFACTS is a folder of links, by name."""
@@ -80,7 +87,8 @@ class CommandExecutor:
 
 
 class CommandHandle:
-    def __init__(self, assignment: Assignment, desk: Desk, process: Process, scratch: Path) -> None:
+    def __init__(self, assignment: Assignment, desk: Desk, process: Process, scratch: Path, hidden: Mask) -> None:
+        self._hidden = hidden
         self._assignment = assignment
         self._desk = desk
         self._process = process
@@ -138,7 +146,7 @@ class CommandHandle:
             except ValueError as error:
                 return Failed(str(error), retryable=False, artifacts=sealed)
             result = {"exit_code": 0, **({"summary": self._summary} if self._summary else {}), **outputs}
-            return Done(result, artifacts=sealed)
+            return Done(self._hidden.value(result), artifacts=sealed)
         how = f"exit code {ended.code}" if ended.code is not None else f"signal {ended.signal}"
         if ended.warden_lost:
             how = "its warden was killed"

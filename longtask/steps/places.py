@@ -108,7 +108,14 @@ class Places:
             {**{k: str(v) for k, v in assignment.environment.items()}, "TMPDIR": str(wt.tmp_path)}, assignment.secrets
         )
         said = bytearray()
-        with Process.start(command, cwd=wt.path, env=env, mark=mark_of(assignment), merge_stderr=True) as process:
+        with Process.start(
+            command,
+            cwd=wt.path,
+            env=env,
+            mark=mark_of(assignment),
+            merge_stderr=True,
+            secrets=assignment.secrets,
+        ) as process:
             while True:
                 ended = process.poll()
                 for chunk in process.read():

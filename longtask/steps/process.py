@@ -32,6 +32,7 @@ from typing import Any, Self
 from longtask.core.errors import NotFound
 from longtask.steps import warden
 from longtask.steps.frames import FRAMES_FD, Decoder, Frame, FrameError, encode
+from longtask.steps.masking import Mask
 
 READ_BYTES_MAX = 256 * 1024  # of one call of `read` or `frames`: a flood must not stop the worker's other steps
 PIPE_BYTES = 256 * 1024  # more than the system's 64 KiB, so that a program seldom waits for the worker's next round
@@ -70,8 +71,10 @@ class Chunk:
 class Process:
     """Made by `Process.start`.  Drop it after `close`, or after `poll` gave an Exit and `read` gave nothing."""
 
-    def __init__(self, mark: str) -> None:
+    def __init__(self, mark: str, hidden: Sequence[str] = ()) -> None:
         self.mark = mark
+        self._hidden = hidden
+        self._masks: dict[str, Mask] = {}  # by stream
         self.pid: int | None = None  # of the program, once it runs
         self._warden: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -98,15 +101,17 @@ class Process:
         stdin: bytes = b"",
         merge_stderr: bool = False,
         sweep: bool = True,
+        secrets: Sequence[str] = (),
     ) -> Self:
         """Returns before the program runs.  `command` as text is for the shell.
 
         `mark`: `TASK/STEP/ATTEMPT`. `sweep`: first kill what older attempts of the step have left on this host.
         `frames`: the program inherits a socket, see `frames.py`. `merge_stderr`: all comes as stdout, in its order.
+        `secrets`: names in `env` whose values are masked in all that comes back.
         """
         assert warden.attempt_of(mark) is not None, f"mark '{mark}': TASK/STEP/ATTEMPT"
         bury()
-        process = cls(mark)
+        process = cls(mark, [env[name] for name in secrets if name in env])
         try:
             argv = shell(command, env) if isinstance(command, str) else list(command)
             process._launch(argv, Path(cwd).absolute(), dict(env), frames, stdin, merge_stderr, sweep)
@@ -170,10 +175,14 @@ class Process:
                     if self._exit is None:
                         continue
                     content = b""
+                mask = self._masks.setdefault(stream, Mask(self._hidden))
                 if content:
-                    found.append(Chunk(stream, content))
+                    shown = mask.feed(content)
                 else:
                     os.close(self._streams.pop(stream))
+                    shown = mask.rest()
+                if shown:
+                    found.append(Chunk(stream, shown))
             if not self._streams:
                 break
         if found:
@@ -208,7 +217,7 @@ class Process:
                 break
             taken += len(content)
             self._alive_at = _now_ms()
-            found += self._decoder.feed(content)
+            found += [Mask(self._hidden).value(frame) for frame in self._decoder.feed(content)]
         return found
 
     def stop(self, grace_ms: int) -> None:

@@ -240,7 +240,8 @@ def launch(assignment: Assignment, module: str, place: Path | None, render: Rend
     }
     folder = place or scratch / "work"
     mark = f"{assignment.task_id}/{assignment.step}/{assignment.attempt}"
-    process = Process.start(command(module, bare=bare), cwd=folder, env=allowed, mark=mark, frames=True)
+    program = command(module, bare=bare)
+    process = Process.start(program, cwd=folder, env=allowed, mark=mark, frames=True, secrets=assignment.secrets)
     return Launched(process, folder, scratch)
 
 

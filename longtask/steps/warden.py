@@ -439,7 +439,7 @@ class Warden:
     def signal_tree(self, number: int) -> None:
         if self.reaper:
             for pid, seen in descendants(os.getpid()):
-                if self.status is not None:
+                if self.status is not None and not self.stopped:
                     self.stragglers.add(pid)
                 send(pid, seen, number)
         elif _group_lives(self.main):

@@ -292,6 +292,12 @@ class World:
                 return
         raise AssertionError("it does not come to rest")
 
+    def settle_until(self, done: Callable[[], bool]) -> None:
+        for _ in range(ROUNDS_MAX):
+            if done() or not self.round():
+                return
+        raise AssertionError("it does not come so far")
+
     def run(self) -> str:
         """Until nothing moves and nothing is due, or something hangs; backoffs and deadlines pass.  The status."""
         for _ in range(ROUNDS_MAX):

@@ -380,6 +380,7 @@ def test_fixes_of_fixes_go_four_deep():
     assert said(steps(f"{{id: a, run: y, on_failure: {{fix: {{{fix}}}}}}}")) == [
         "step 'a': fixes of fixes go 4 deep at most"
     ]
+    assert said(steps(f"{{id: a, for_each: [1], {fix}}}")) == ["step 'a': fixes of fixes go 4 deep at most"]
 
 
 @pytest.mark.parametrize(

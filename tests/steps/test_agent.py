@@ -153,7 +153,7 @@ def test_the_transcript_is_an_artifact_and_says_that_it_is_a_recording(here):
     run = here()
     outcome = run.end()
     (artifact,) = outcome.artifacts
-    assert artifact["name"] == "transcript/step.1.jsonl"
+    assert artifact["name"] == "transcript/core.1.jsonl"
     head, *lines = map(json.loads, run.desk.artifacts[artifact["name"]].splitlines())
     assert head["note"] == BANNER
     assert lines[0]["body"] == {"text": "Do it.\n\nWhen the work is done, answer with these outputs:\n- files: a list"}
@@ -196,7 +196,7 @@ def test_a_child_that_is_killed_has_failed_and_says_how(here):
     outcome = run.end()
     assert isinstance(outcome, Failed) and outcome.retryable
     assert outcome.reason.startswith("the agent ended without an outcome (killed by signal 9)")
-    assert [artifact["name"] for artifact in outcome.artifacts] == ["transcript/step.1.jsonl"]
+    assert [artifact["name"] for artifact in outcome.artifacts] == ["transcript/core.1.jsonl"]
 
 
 def test_a_begun_shell_of_a_step_that_is_not_repeatable_is_unknown(here, folder, attempt):

@@ -29,6 +29,7 @@ def test_edits_of_a_dead_attempt_are_saved_before_its_worktree_goes(workspace, b
     report = workspace.clean(TASK)
     [(step, attempt, tree)] = report.saved
     assert (step, attempt) == ("agent", 1)
+    assert report.kept == (f"{REFS}/checkpoints/agent.1",)
     assert not wt.path.parent.exists()
     workspace.compact()
     again = workspace.checkout(TASK, "agent", 2, base, tree)

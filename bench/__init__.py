@@ -1,0 +1,1 @@
+"""How fast LongTask is, against what its database could do (`make bench`; how and why: docs/performance.md)."""

@@ -1,0 +1,5 @@
+"""What a no-op step does."""
+
+
+def nothing() -> None:
+    return

@@ -1,0 +1,40 @@
+"""A worker that parks approvals, in a process of its own: `python -m bench.parked FOLDER FIRST THEN`.
+
+It says on a line how many bytes of memory it holds when FIRST steps are parked, waits for a line, and says it again
+when THEN are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import resource
+import sys
+from pathlib import Path
+
+from bench.tasks import parts_at
+from longtask import boot
+from longtask.store.sqlite import SqliteStore
+
+
+def resident_bytes(store: SqliteStore) -> int:
+    """What the process holds, without what it would give back if asked: pages of the database, freed memory."""
+    gc.collect()
+    store.select_nothing = None
+    ctypes.CDLL(None).malloc_trim(0)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def main() -> None:
+    folder, first, then = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    parts = parts_at(folder)
+    for wanted in (first, then):
+        running = boot.make_loop(parts, slots=4, id="bench")
+        running.loop.run(lambda wanted=wanted: len(parts.store.asking(task_id=None, limit=wanted)) == wanted)
+        print(resident_bytes(parts.store), flush=True)
+        sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""The workloads: each measures something against something else, in one run, round by round, in turn.
+
+A machine is never quiet and its disk never twice the same, so nothing here compares a figure with one of another
+minute: a run is followed by its probe, and the median of the ratios of these pairs is what counts.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, median
+from tempfile import TemporaryDirectory
+
+from bench.probe import Statement, Recorder, commits, replayed, ungrouped
+from bench.result import Result, judged
+from bench.tasks import (
+    DATABASE,
+    all_ended,
+    approvals,
+    chain,
+    copied,
+    fan_out,
+    parts_at,
+    settle,
+    submitted,
+    work,
+    worked_off,
+)
+from longtask.core.graph import Graph
+from longtask.store.contract import Store
+
+SLOTS = 4
+SLOTS_MANY = 64
+LOCK_MS_MAX = 200
+BYTES_MAX = 400
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """Beside the sources, not in /tmp, which may be memory."""
+    out = Path(__file__).parent / "out"
+    out.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=out) as made:
+        yield Path(made)
+
+
+# --- steps a second against the bare database ---------------------------------------------------------------------
+
+
+def against_probe(name: str, graphs: list[Graph], steps: int, rounds: int, slots: int, goal: str) -> Result:
+    """A first run is recorded, and not timed; the others are timed, and not recorded."""
+    with folder() as at:
+        submitted(at / "new", *graphs)
+        statements = recorded(at, slots)
+        say(f"{name}: {len(statements) / steps:.1f} statements and {commits(statements) / steps:.2f} commits a step")
+        runs, probes = [], []
+        for n in range(rounds):
+            runs.append(steps / worked_off(copied(at / "new", at / "run"), slots))
+            probes.append(steps / replayed(copied(at / "new", at / "probe") / DATABASE, statements))
+            say(f"{name}: round {n + 1} of {rounds}: {runs[-1]:,.0f} steps/s, probe {probes[-1]:,.0f}")
+    ratios = [run / probe for run, probe in zip(runs, probes, strict=True)]
+    return judged(name, median(runs), "steps/s", median(probes), goal, median(ratios))
+
+
+def recorded(at: Path, slots: int) -> list[Statement]:
+    recorder = Recorder()
+    worked_off(copied(at / "new", at / "run"), slots, recorder)
+    return list(ungrouped(recorder.statements))
+
+
+def chain_200() -> Result:
+    return against_probe("chain", [chain(200)], 200, 11, SLOTS, "ratio >= 0.35")
+
+
+def fanout_1000() -> Result:
+    return against_probe("fanout_1000", [fan_out(1_000)], 1_000, 5, SLOTS, "ratio >= 0.35")
+
+
+def many() -> Result:
+    return against_probe("many", [chain(10)] * 500, 5_000, 5, SLOTS_MANY, "ratio >= 0.8")
+
+
+# --- a step of a large task against one of a small task -----------------------------------------------------------
+
+
+def fanout_10000() -> Result:
+    steps, rounds = 10_000, 3
+    with folder() as at:
+        submitted(at / "new", fan_out(steps))
+        small = Small(at)
+        costs, smalls = [], [small.cost()]
+        for n in range(rounds):
+            costs.append(worked_off(copied(at / "new", at / "run"), SLOTS) / steps * 1e6)
+            smalls.append(small.cost())
+            say(f"fanout_10000: round {n + 1} of {rounds}: {costs[-1]:,.0f} µs a step, of 1,000: {smalls[-1]:,.0f}")
+    return against_small("fanout_10000", costs, smalls)
+
+
+def fanout_100000() -> Result:
+    """One run, in slices: after each the worker drains, a small task is worked off, and another worker goes on."""
+    steps, slice_s = 100_000, 4
+    with folder() as at:
+        (task,) = submitted(at / "new", fan_out(steps))
+        small = Small(at)
+        costs, smalls, left = [], [small.cost()], steps
+        while left:
+            parts = parts_at(at / "new")
+            took_s = work(parts, lambda store=parts.store: store.get_task(task.id).ended, SLOTS, slice_s)
+            done = left
+            left = open_steps(at / "new", task.id)
+            done -= left
+            costs.append(took_s / done * 1e6)
+            smalls.append(small.cost())
+            say(f"fanout_100000: {left:,} steps left: {costs[-1]:,.0f} µs a step, of 1,000: {smalls[-1]:,.0f}")
+    return against_small("fanout_100000", costs, smalls)
+
+
+class Small:
+    """What a step of a fan-out of 1,000 costs just now."""
+
+    def __init__(self, at: Path) -> None:
+        self._at = at
+        submitted(at / "small", fan_out(1_000))
+
+    def cost(self) -> float:
+        return worked_off(copied(self._at / "small", self._at / "small_run"), SLOTS) / 1_000 * 1e6
+
+
+def against_small(name: str, costs: list[float], smalls: list[float]) -> Result:
+    """Each run stands between two small ones: it is held against their mean."""
+    beside = [mean(pair) for pair in pairwise(smalls)]
+    ratios = [cost / small for cost, small in zip(costs, beside, strict=True)]
+    return judged(name, median(costs), "µs/step", median(beside), "ratio <= 1.3", median(ratios))
+
+
+def open_steps(at: Path, task_id: str) -> int:
+    """The steps of a stage that are not ended; its gate is left out."""
+    store = parts_at(at).store
+    counts = store.get_task(task_id).counts
+    store.close()
+    return max(counts.open - 1, 0)
+
+
+# --- locks --------------------------------------------------------------------------------------------------------
+
+
+class Locks:
+    """A `fault` that breaks nothing: how long the database was locked, from block to commit."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._since = 0.0
+
+    def __call__(self, point: str) -> None:
+        if point == "locked":
+            self._since = time.perf_counter()
+        elif point == "committed":
+            self.longest_s = max(self.longest_s, time.perf_counter() - self._since)
+
+
+def lock_100000() -> Result:
+    """The longest lock while a task of 100,000 steps is submitted, worked on and cancelled."""
+    submitting, working, cancelling = Locks(), Locks(), Locks()
+    with folder() as at:
+        (task,) = submitted(at / "new", fan_out(100_000), fault=submitting)
+        parts = parts_at(at / "new", fault=working)
+        work(parts, lambda: False, SLOTS, for_s=5)
+        parts = parts_at(at / "new", fault=cancelling)
+        parts.desk.cancel(task.id, "bench")
+        work(parts, lambda: parts.store.get_task(task.id).ended, SLOTS)
+    longest_ms = [locks.longest_s * 1_000 for locks in (submitting, working, cancelling)]
+    shown = dict(zip(("submitting", "working", "cancelling"), map(round, longest_ms), strict=True))
+    say(f"lock_100000: longest lock in ms: {shown}")
+    return judged("lock_100000", max(longest_ms), "ms", LOCK_MS_MAX, f"value <= {LOCK_MS_MAX}")
+
+
+# --- memory, disk, start ------------------------------------------------------------------------------------------
+
+
+def parked() -> Result:
+    """How the worker that has parked 10,000 approvals grew by them; a first 2,000 have warmed it up."""
+    first, then = 2_000, 10_000
+    with folder() as at:
+        submitted(at / "new", approvals(first))
+        child = [sys.executable, "-m", "bench.parked", str(at / "new"), str(first), str(first + then)]
+        with subprocess.Popen(child, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdin is not None and process.stdout is not None
+            before = int(process.stdout.readline())
+            parts = parts_at(at / "new")
+            parts.desk.submit(approvals(then))
+            parts.store.close()
+            process.stdin.write("go on\n")
+            process.stdin.flush()
+            after = int(process.stdout.readline())
+    say(f"parked: {before:,} bytes of memory with {first:,} parked, {after:,} with {first + then:,}")
+    return judged("parked", (after - before) / then, "bytes/step", 64, "value <= 64")
+
+
+def bytes_per_step() -> Result:
+    steps = 10_000
+    with folder() as at:
+        submitted(at / "empty")
+        empty = settle(at / "empty")
+        submitted(at / "new", fan_out(steps))
+        worked_off(at / "new", SLOTS)
+        size = settle(at / "new")
+    say(f"bytes_per_step: {size:,} bytes, {empty:,} of them an empty database")
+    return judged("bytes_per_step", (size - empty) / steps, "bytes", BYTES_MAX, f"value <= {BYTES_MAX}")
+
+
+def cold_start() -> Result:
+    ours, bare = [], []
+    for _ in range(41):
+        bare.append(started([sys.executable, "-c", "pass"]))
+        ours.append(started([str(Path(sys.executable).with_name("longtask")), "--version"]))
+    ratios = [own / other for own, other in zip(ours, bare, strict=True)]
+    return judged("cold_start", median(ours), "ms", median(bare), "ratio <= 2.5", median(ratios))
+
+
+def started(command: list[str]) -> float:
+    begun = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return (time.perf_counter() - begun) * 1_000
+
+
+WORKLOADS: dict[str, Callable[[], Result]] = {
+    "chain": chain_200,
+    "fanout_1000": fanout_1000,
+    "fanout_10000": fanout_10000,
+    "fanout_100000": fanout_100000,
+    "lock_100000": lock_100000,
+    "many": many,
+    "parked": parked,
+    "cold_start": cold_start,
+    "bytes_per_step": bytes_per_step,
+}
