@@ -14,13 +14,15 @@ from pathlib import Path
 
 from bench.tasks import parts_at
 from longtask import boot
+from longtask.store.contract import Store
 from longtask.store.sqlite import SqliteStore
 
 
-def resident_bytes(store: SqliteStore) -> int:
+def resident_bytes(store: Store) -> int:
     """What the process holds, without what it would give back if asked: pages of the database, freed memory."""
+    assert isinstance(store, SqliteStore)
     gc.collect()
-    store.select_nothing = None
+    store._line.run("pragma shrink_memory")
     ctypes.CDLL(None).malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()

@@ -6,7 +6,6 @@ minute: a run is followed by its probe, and the median of the ratios of these pa
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
 
-from bench.probe import Statement, Recorder, commits, replayed, ungrouped
+from bench.probe import Recorder, Statement, commits, replayed, ungrouped
 from bench.result import Result, judged
 from bench.tasks import (
     DATABASE,
@@ -33,7 +32,6 @@ from bench.tasks import (
     worked_off,
 )
 from longtask.core.graph import Graph
-from longtask.store.contract import Store
 
 SLOTS = 4
 SLOTS_MANY = 64

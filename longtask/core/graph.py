@@ -18,6 +18,7 @@ from .model import POOL_SYSTEM, Edge, Kind, RunWhen, StepSpec, TaskOptions, When
 from .policy import EDGES_PER_STEP_MAX, PLAN_STEPS_MAX, WEIGHT
 
 HINTS_MAX = 10  # "did you mean" in one report: whoever has misspelt more names needs none
+CYCLE_SHOWN_MAX = 20  # keys of a cycle in a message
 SYSTEM_KINDS = frozenset({Kind.APPROVAL, Kind.WAIT, Kind.FOR_EACH, Kind.TASK, Kind.ARTIFACT})
 
 
@@ -95,10 +96,17 @@ def check(planned: Sequence[Planned], stages: int) -> list[Problem]:
     if not problems:
         cycle = find_cycle(planned, stages)
         if cycle:
-            problems.append(
-                Problem("steps wait for each other: " + " → ".join(cycle), by_key[_first(cycle, by_key)].path)
-            )
+            problems.append(Problem("steps wait for each other: " + drawn(cycle), by_key[_first(cycle, by_key)].path))
     return problems
+
+
+def drawn(cycle: Sequence[str]) -> str:
+    """`a → b → a`; of a long one both ends."""
+    shown = list(cycle)
+    if len(shown) > CYCLE_SHOWN_MAX:
+        half = CYCLE_SHOWN_MAX // 2
+        shown = [*shown[:half], f"({len(shown) - 2 * half:,} more)", *shown[-half:]]
+    return " → ".join(shown)
 
 
 def _first(cycle: Sequence[str], by_key: dict[str, Planned]) -> str:

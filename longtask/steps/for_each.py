@@ -1,10 +1,12 @@
 """`for_each` steps: the first attempt answers with the list, the second collects the outputs in the list's order.
 
+What failed under `when_failed: continue` is null in the outputs, and told in the artifact `failures/STEP.json`.
 The list is kept, so that a retry expands the same one again, and only what has not completed runs.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from longtask.core.model import Done, Expanded, Failed, StepState, WhenFailed
@@ -20,7 +22,7 @@ class ForEachExecutor:
         self._records = records
 
     def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
-        return Ended(self._collect(assignment) if assignment.items else self._expand(assignment))
+        return Ended(self._collect(assignment, desk) if assignment.items else self._expand(assignment))
 
     def _expand(self, assignment: Assignment) -> Expanded | Failed:
         listing = assignment.listing
@@ -32,7 +34,7 @@ class ForEachExecutor:
             return Failed(f"for_each has {len(listing):,} items, the limit is {ITEMS_MAX:,}", retryable=False)
         return Expanded(len(listing), listing)
 
-    def _collect(self, assignment: Assignment) -> Done | Failed:
+    def _collect(self, assignment: Assignment, desk: Desk) -> Done | Failed:
         results: list[object] = [None] * assignment.items
         failures: list[dict[str, object]] = []
         seen = 0
@@ -51,4 +53,9 @@ class ForEachExecutor:
             return Failed(
                 f"{len(failures)} of {assignment.items} items failed: {named}{more}{unbegun}", retryable=False
             )
-        return Done({"items": results, "failures": failures} if failures else results)
+        if not failures:
+            return Done(results)
+        told = json.dumps(failures).encode()
+        return Done(
+            results, artifacts=(desk.put_artifact(f"failures/{assignment.step}.json", told, "application/json"),)
+        )

@@ -1,5 +1,7 @@
 """`for_each` on the real engine.  Numbers: SEMANTICS §9."""
 
+import json
+
 import pytest
 
 from longtask.core.errors import Refused
@@ -42,8 +44,10 @@ def test_continue_holds_null_in_place_and_a_list_of_failures(world: World):  # (
     world.submit(items, acts={"x[[]1]": [NO], "x[[]3]": [NO], "x*": [numbered]})
     assert world.run() == "completed"
     result = row_of(world, "x").result
-    assert [None if r is None else r["at"] for r in result["items"]] == [0, None, 2, None, 4]
-    assert [f["index"] for f in result["failures"]] == [1, 3]
+    assert [None if r is None else r["at"] for r in result] == [0, None, 2, None, 4]
+    (kept,) = world.store.artifacts(world.tasks[0], 10)
+    assert kept.name == "failures/x.json"
+    assert [f["index"] for f in json.loads(world.artifacts[kept.digest])] == [1, 3]
 
 
 def test_a_late_expansion_in_a_cancelled_task_is_refused(world: World):  # (34)

@@ -170,10 +170,10 @@ def test_a_deep_expression_is_answered_not_a_crash(text):
 )
 def test_too_much_work_is_refused_before_it_begins(text, n):
     scope = {"steps": {"a": {"outputs": {"x": list(range(n)), "s": "a" * 4_000}}}}
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(BadPlan, match="too much work over"):
         evaluate(text, scope)
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
 
 
 def test_work_of_a_usual_size_is_done():
@@ -261,7 +261,6 @@ def test_any_text_is_a_template_or_a_bad_plan(text):
 def test_the_library_is_loaded_with_the_first_expression_and_without_its_command_line():
     code = (
         "import sys, longtask.plan as p; assert 'cel.cel' not in sys.modules; assert p.evaluate('1 + 1', {}) == 2; "
-        "assert 'cel.cel' in sys.modules and 'prompt_toolkit' not in sys.modules and 'rich' not in sys.modules; "
-        "import cel; assert cel.evaluate('1 + 2') == 3"
+        "assert 'cel.cel' in sys.modules and 'prompt_toolkit' not in sys.modules and 'rich' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

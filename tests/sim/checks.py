@@ -58,6 +58,7 @@ class Onlooker:
         self.calls: dict[Run, dict[int, Any]] = {}  # finished calls of a run: what the journal was told
         self.checkpoints: dict[Run, int] = {}
         self.signals: dict[tuple[str, str], tuple[str, Any]] = {}  # (task, delivery) that was acknowledged
+        self.tried: dict[tuple[str, str], list[tuple[str, Any]]] = {}  # what was sent, acknowledged or not
         self.answered: Counter[tuple[str, str, int]] = Counter()  # (task, step, ask) that was acknowledged
         self.seen: dict[str, Seen] = {}
 
@@ -102,9 +103,10 @@ class Onlooker:
         if held.get(ref.step) != attempt:
             raise Found("beat", f"step {ref.step!r}: attempt {attempt} may go on, the lease is of {held.get(ref.step)}")
 
-    def signalled(self, task_id: str, signal: Signal, name: str, payload: Any) -> None:
-        first = self.signals.setdefault((task_id, signal.delivery), (name, payload))
-        if (signal.name, dict(signal.payload)) != first:
+    def signalled(self, task_id: str, signal: Signal) -> None:
+        kept = (signal.name, dict(signal.payload))
+        first = self.signals.setdefault((task_id, signal.delivery), kept)
+        if kept != first or kept not in self.tried[task_id, signal.delivery]:
             raise Found("signal", f"delivery {signal.delivery!r} was {first}, answered is {signal}")
 
     # --- now and then ---------------------------------------------------------------------------------------------

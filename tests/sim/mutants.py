@@ -49,6 +49,8 @@ SCHEDULER = "longtask.engine.scheduler"
 FENCED = " and l.attempt = :attempt"
 ZOMBIES = {"freeze": 15, "kill": 4, "kinds": ("run", "agent"), "acts": ("hang", "done"), "people": 5}
 STALE = {"stale": 40, "interlude": 10, "kinds": ("run", "function"), "acts": ("fail", "fail", "done")}
+MERGES = {"code": 100, "race": 80, "kinds": ("run",), "acts": ("done",), "failing": 0, "conditional": 0, "people": 0,
+          "needs": 20, "stages_max": 2}  # fmt: skip
 
 MUTANTS = (
     Mutant("fence ignored in report", DECIDE, "    if step.attempt != attempt:", "    if False:", ZOMBIES),
@@ -76,13 +78,11 @@ MUTANTS = (
     Mutant("head moved without compare", DECIDE,
            "or task.head != head or task.state is TaskState.CLOSING:\n        return ()\n    return (e.StepMerged(",
            "or task.state is TaskState.CLOSING:\n        return ()\n    return (e.StepMerged(",
-           {"code": 100, "interlude": 40, "kinds": ("run",), "acts": ("done",), "failing": 0, "conditional": 0,
-            "people": 0}),  # fmt: skip
+           MERGES),  # fmt: skip
     Mutant("reference before journal", MERGING, "    with write(store, ref.task_id, ref.step) as w:",
            "    merger.follow(task._replace(head=result.commit or task.head))\n"
            "    with write(store, ref.task_id, ref.step) as w:",
-           {"code": 100, "crash": 15, "interlude": 30, "kinds": ("run",), "acts": ("done",), "failing": 0,
-            "conditional": 0, "people": 0}),  # fmt: skip
+           MERGES | {"crash": 15}),  # fmt: skip
     Mutant("approval consumed twice", MACHINE, '"losses": 0, "run": step.run + 1,\n                        "reason": fact.reason, "cause": None,',
            '"losses": 0, "run": step.run + 1,\n                        "reason": fact.reason,',
            {"kinds": ("approval",), "people": 80, "person": "answer", "conditional": 0}),  # fmt: skip

@@ -198,9 +198,11 @@ class People:
             self.deliveries += 1
         delivery = f"d{world.chance.randint(1, self.deliveries) if again else self.deliveries}"
 
+        world.onlooker.tried.setdefault((task.id, delivery), []).append((name, payload))
+
         def call() -> None:
             sent = self.desk.signal(task.id, name, payload, delivery=delivery, sender=self.name())
-            world.onlooker.signalled(task.id, sent, name, payload)
+            world.onlooker.signalled(task.id, sent)
 
         self._may(f"signal {task.name} {name} {payload} {delivery}", call)
 

@@ -33,6 +33,7 @@ class Odds:
     person: str = ""  # the one thing that people do more often
     stale: float = 8
     interlude: float = 4  # others run while somebody is between looking and acting
+    race: float = 30  # the same while a merge is made
     crash: float = 2  # an act that dies at a named point
     busy: float = 1  # an act whose commit does not go through
     kill: float = 2
@@ -41,6 +42,8 @@ class Odds:
     drain: float = 1
     later: float = 40  # what a worker gives to a thread is done later
     code: float = 65  # a task has a repository
+    stages_max: int = 3
+    needs: float = 55  # a step names what it needs
     conditional: float = 20
     fix: float = 30
     kinds: tuple[Kind, ...] = (Kind.RUN, Kind.RUN, Kind.RUN, Kind.FUNCTION, Kind.AGENT, Kind.AGENT, Kind.APPROVAL,
@@ -72,7 +75,7 @@ class Planner:
         self.pools = tuple(pools)
         self.code = self.often(odds.code)
         attended = self.often(odds.attended)
-        stages = chance.randint(1, 3)
+        stages = chance.randint(1, odds.stages_max)
         planned: list[Planned] = []
         for n in range(chance.randint(1, odds.steps_max)):
             planned.append(self._planned(f"{'abcdefghij'[n]}", stages, planned, attended))
@@ -89,7 +92,7 @@ class Planner:
     def _planned(self, key: str, stages: int, before: list[Planned], attended: bool) -> Planned:
         stage = self.chance.randint(1, stages)
         needs = None
-        if self.often(55):
+        if self.often(self.odds.needs):
             needs = tuple(s.key for s in before if s.stage <= stage and self.often(40))
         kind: Kind = self.one(self.odds.kinds)
         condition, reads = None, ()

@@ -266,24 +266,23 @@ class World:
         self.interlude()
         return seen
 
-    def interlude(self) -> None:
+    def interlude(self, percent: float | None = None) -> None:
         """Between somebody's look and his act, others act; sometimes for so long that his lease ends."""
-        if self.calm or len(self.stack) != 1 or not self.often(self.odds.interlude):
+        if self.calm or len(self.stack) != 1 or not self.often(self.odds.interlude if percent is None else percent):
             return
         me = self.stack[0]
         here = (me.store if me is not None else self.store).real.here if me is not None else self.store.here
         if here.group or here.block or here.begun:
             return
         others = [p for p in self.processes if p is not me]
-        rounds = 8 if me is not None and self.often(20) else 1
+        rounds, ms = self.one(((1, 0), (2, 20), (4, 500), (8, 3_000)))
         self.tell(f"meanwhile, {rounds} rounds")
-        if rounds > 1:
+        if ms > 500:
             self.suspect(me)
         for _ in range(rounds):
             for process in others:
                 self.turn(process)
-            if rounds > 1:
-                self.now += 3_000
+            self.now += ms
         if self.tasks and self.often(30):
             self.people.something()
         self.tell("back")
@@ -298,7 +297,7 @@ class World:
 
     def merge(self, workspace_id: str, head: str, commit: str, message: str) -> Any:
         result = self.repo.merge(workspace_id, head, commit, message)
-        self.interlude()
+        self.interlude(self.odds.race)
         return result
 
     def follow(self, task: Any) -> None:
@@ -322,11 +321,9 @@ class World:
                 if process.up:
                     self.act(process, "thread", late)
                     moved += 1
-        if process.worker is not None and self.now >= process.beat_at:
-            process.beat_at = self.now + BEAT_MS
-            self.act(process, "beat", lambda: self._beat(process))
-        if process.worker is not None:
-            moved += self.act(process, "work", process.worker.tick) or 0
+        turns = [self._work, self._beat]  # two threads: either may come first
+        for act in turns if self.often(50) else reversed(turns):
+            moved += act(process)
         if process.worker is not None and process.worker.draining and not process.worker.running:
             self.die(process)
         if process.scheduler is not None:
@@ -335,12 +332,25 @@ class World:
             self.tell(f"{process.name} moves {moved}")
         return moved
 
-    def _beat(self, process: Process) -> None:
-        assert process.worker is not None
-        process.worker.beat()
-        for attempt in process.worker.running:
-            if not attempt.lost and attempt.outcome is None:
-                self.onlooker.holds(attempt.ref, attempt.number)
+    def _work(self, process: Process) -> int:
+        if process.worker is None:
+            return 0
+        return self.act(process, "work", process.worker.tick) or 0
+
+    def _beat(self, process: Process) -> int:
+        worker = process.worker
+        if worker is None or self.now < process.beat_at:
+            return 0
+        process.beat_at = self.now + BEAT_MS
+
+        def beat() -> None:
+            worker.beat()
+            for attempt in worker.running:
+                if not attempt.lost and attempt.outcome is None:
+                    self.onlooker.holds(attempt.ref, attempt.number)
+
+        self.act(process, "beat", beat)
+        return 0
 
     def _everybody(self) -> int:
         order = list(self.processes)
