@@ -49,7 +49,7 @@ def submit(
     workspace_id, commit = "", None
     if loaded.workspace is not None:
         workspace = Workspace.open(session.config.home, folder / (loaded.workspace.repo or "."))
-        aside = (session.config.home,)
+        aside = (session.config.home, file.resolve())
         chosen = dirty or loaded.workspace.dirty or "refuse"
         found = workspace.base(base or loaded.workspace.base, cast(Dirty, chosen), aside)
         if found.note:

@@ -44,24 +44,3 @@ class Change:
     waits_opened: tuple[WaitRow, ...] = ()
     waits_closed: tuple[str, ...] = ()  # step keys
     artifacts: tuple[ArtifactRow, ...] = ()
-
-
-def join(first: Change, second: Change) -> Change:
-    """Two folds of one transaction, the second made on the rows of the first."""
-    reopened = {lease.step for lease in second.leases_opened} | set(second.leases_closed)
-    awaited = {wait.step for wait in second.waits_opened} | set(second.waits_closed)
-    return Change(
-        task=second.task,
-        steps={**first.steps, **second.steps},
-        facts=first.facts + second.facts,
-        created=first.created,
-        added=first.added | second.added,
-        edges=first.edges + second.edges,
-        specs=first.specs + second.specs,
-        leases_opened=tuple(x for x in first.leases_opened if x.step not in reopened) + second.leases_opened,
-        leases_closed=first.leases_closed + second.leases_closed,
-        stops=first.stops + second.stops,
-        waits_opened=tuple(x for x in first.waits_opened if x.step not in awaited) + second.waits_opened,
-        waits_closed=first.waits_closed + second.waits_closed,
-        artifacts=first.artifacts + second.artifacts,
-    )

@@ -136,28 +136,33 @@ def untold(step: Step) -> bool:
 
 def tally(step: Step) -> Tally:
     """What one row adds to its header's counters."""
-    counts = [0] * len(_PLACE)
+    sums = [0] * len(_PLACE)
+    _count(sums, step, 1)
+    return Tally._make(sums)
+
+
+def _count(sums: list[int], step: Step, sign: int) -> None:
+    """Adds (1) what one row counts for, or takes it away (-1)."""
     state = step.state
-    counts[_PLACE["steps"]] = 1
-    counts[_PLACE["weight"]] = step.weight
+    sums[_PLACE["steps"]] += sign
+    sums[_PLACE["weight"]] += sign * step.weight
     if state in OPEN:
-        counts[_PLACE["open"]] = 1
+        sums[_PLACE["open"]] += sign
         if state is S.READY:
-            counts[_PLACE["ready"]] = 1
-            counts[_PLACE["ready_system"]] = int(step.pool == POOL_SYSTEM)
+            sums[_PLACE["ready"]] += sign
+            sums[_PLACE["ready_system"]] += sign * (step.pool == POOL_SYSTEM)
         elif state is S.RUNNING:
-            counts[_PLACE["running_system" if step.pool == POOL_SYSTEM else "running"]] = 1
+            sums[_PLACE["running_system" if step.pool == POOL_SYSTEM else "running"]] += sign
         elif state is S.MERGING:
-            counts[_PLACE["merging"]] = 1
+            sums[_PLACE["merging"]] += sign
         elif state is S.WAITING:
-            counts[_PLACE[_WAIT_COUNTER[step.waiting_for]]] = 1
+            sums[_PLACE[_WAIT_COUNTER[step.waiting_for]]] += sign
     else:
-        counts[_PLACE["weight_done"]] = step.weight
-        counts[_PLACE["gates"]] = int(step.gate)
+        sums[_PLACE["weight_done"]] += sign * step.weight
+        sums[_PLACE["gates"]] += sign * step.gate
         ended_badly = state is S.FAILED or state is S.CANCELLED
-        counts[_PLACE["bad"]] = int(ended_badly and not step.tolerated and step.role is Role.OWN and not step.gate)
-    counts[_PLACE["untold"]] = int(untold(step))
-    return Tally._make(counts)
+        sums[_PLACE["bad"]] += sign * (ended_badly and not step.tolerated and step.role is Role.OWN and not step.gate)
+    sums[_PLACE["untold"]] += sign * untold(step)
 
 
 def status(task: Task) -> str:
@@ -200,20 +205,17 @@ def fold(
     added edge leads to).  `told` holds rows of `steps` with new bookkeeping of telling, which is not a fact.
     `fold` adds the task's own end, and its doom, when the facts bring them about.
     """
-    draft = _Draft(task, steps, now)
-    draft.rows.update(told or {})
-    for fact in facts:
-        draft.apply(fact)
-    draft.finish()
+    draft = Draft(task, steps, now)
+    draft.add(facts, told)
     return draft.change()
 
 
 def refold(events: Iterable[e.Event]) -> tuple[Task, dict[str, Step]]:
     """Header and rows as the journal tells them, one fact after another from nothing.
 
-    Bookkeeping, which is no fact, stays as it was when a row was added, and the header's counters stay 0.  Ends and
-    doom are in the journal, so that nothing is added to it."""
-    draft = _Draft(None, {}, 0)
+    Bookkeeping, which is no fact, means nothing in them, and the header's counters stay 0.  Ends and doom are in the
+    journal, so that nothing is added to it."""
+    draft = Draft(None, {}, 0)
     for event in events:
         draft.now = event.at
         draft.apply(event.fact)
@@ -225,23 +227,35 @@ def _take(table: Mapping[type[e.Fact], State], state: State, fact: e.Fact, who: 
     return table[type(fact)]
 
 
-class _Draft:
-    """A fold under way: rows and header as they become, and what the store must write beside them."""
+class Draft:
+    """A fold under way: rows and header as they become, and what the store must write beside them.
+
+    `steps` may grow while it lasts: a row must be there before a fact names it.
+    """
 
     def __init__(self, task: Task | None, steps: Mapping[str, Step], now: int) -> None:
         self.before = steps
-        self.rows: dict[str, Step] = {}
+        self.rows: dict[str, Step] = {}  # those that have moved
+        self.counted: dict[str, Step | None] = {}  # of rows that have moved since the last count: as they were then
         self.created = task is None
         self.header = task
         self.now = now
         self.seq = 0 if task is None else task.seq
         self.facts: list[tuple[int, e.Fact]] = []
-        self.added: dict[str, None] = {}
+        self.added: set[str] = set()
         self.edges: list[Edge] = []
         self.specs: list[tuple[int, StepSpec]] = []
         self.leases: list[Lease] = []
         self.artifacts: list[ArtifactRow] = []
         self.doom: str | None = None
+
+    def add(self, facts: Iterable[e.Fact], told: Mapping[str, Step] | None = None) -> None:
+        """Facts, and rows with new bookkeeping, on top of what is there; then what the counters bring about."""
+        for row in (told or {}).values():
+            self._put(row)
+        for fact in facts:
+            self.apply(fact)
+        self._recount()
 
     def apply(self, fact: e.Fact) -> None:
         self._log(fact)
@@ -264,6 +278,11 @@ class _Draft:
 
     def step(self, key: str) -> Step:
         return self.rows[key] if key in self.rows else self.before[key]
+
+    def _put(self, row: Step) -> None:
+        if row.key not in self.counted:
+            self.counted[row.key] = self.rows.get(row.key) or self.before.get(row.key)
+        self.rows[row.key] = row
 
     def _log(self, fact: e.Fact) -> None:
         self.seq += 1
@@ -296,9 +315,10 @@ class _Draft:
         self._add(f.steps, f.edges)
 
     def _add(self, steps: Iterable[e.NewStep], edges: Iterable[Edge]) -> None:
+        fresh: set[str] = set()
         for new in steps:
             assert new.key not in self.rows and new.key not in self.before, f"step {new.key!r} is there already"
-            self.rows[new.key] = Step(
+            row = Step(
                 key=new.key,
                 kind=new.kind,
                 stage=new.stage,
@@ -319,19 +339,21 @@ class _Draft:
                 vetoes=new.vetoes,
                 omits=new.omits,
             )
-            self.added[new.key] = None
+            self._put(row)
+            fresh.add(new.key)
             if new.role is Role.ITEM:
                 self._begin_item(new)
+        self.added |= fresh
         for edge in edges:
             self.edges.append(edge)
-            if edge.step not in self.added and (edge.step in self.rows or edge.step in self.before):
+            if edge.step not in fresh and (edge.step in self.rows or edge.step in self.before):
                 owner = self.step(edge.step)
-                self.rows[owner.key] = owner._replace(blockers=owner.blockers + 1)
+                self._put(owner._replace(blockers=owner.blockers + 1))
 
     def _begin_item(self, new: e.NewStep) -> None:
         assert new.owner is not None and new.item is not None
         owner = self.step(new.owner)
-        self.rows[owner.key] = owner._replace(items_next=new.item + 1, weight=owner.weight - new.weight)
+        self._put(owner._replace(items_next=new.item + 1, weight=owner.weight - new.weight))
 
     # steps
 
@@ -356,7 +378,7 @@ class _Draft:
             # Taken up and ended again before the first was told: nothing differs, but what it owns has to be ended,
             # and that is the work of settling.  A pass is begun that tells what is known.
             moved = moved._replace(telling=step.told)
-        self.rows[step.key] = moved
+        self._put(moved)
         self.artifacts += [ArtifactRow(step.key, step.attempt, a) for a in getattr(fact, "artifacts", ())]
         ended_badly = state in (S.FAILED, S.CANCELLED) and state is not step.state
         if ended_badly and not moved.tolerated and moved.role is Role.OWN:
@@ -490,15 +512,16 @@ class _Draft:
                 pass
         self.header = task._replace(**changes)
 
-    def finish(self) -> None:
+    def _recount(self) -> None:
         """Counters, then what they bring about: the task's doom, the task's end."""
-        none = Tally()
-        counts = self.task.counts
-        for key, row in self.rows.items():
-            old = self.before.get(key)
-            if row is not old:
-                counts = counts.plus(tally(row), none if old is None else tally(old))
-        self.header = self.task._replace(counts=counts)
+        sums = list(self.task.counts)
+        for key, old in self.counted.items():
+            if old is not None:
+                _count(sums, old, -1)
+            _count(sums, self.rows[key], 1)
+        self.counted.clear()
+        counts = Tally._make(sums)
+        self.header = self.task._replace(counts=counts, seq=self.seq)
         if self.doom and self.task.options.fail_fast and self.task.state in (T.ACTIVE, T.PAUSED):
             self._end(e.TaskDoomed(self.doom))
         closing = self.task.state is T.CLOSING  # what was not submitted yet is not awaited any more
@@ -507,13 +530,14 @@ class _Draft:
                 self._end(e.TaskFailed() if self.task.doomed else e.TaskCancelled())
             else:
                 self._end(e.TaskFailed() if counts.bad else e.TaskCompleted())
-        self.header = self.task._replace(seq=self.seq)
 
     def _end(self, fact: e.Fact) -> None:
         self._log(fact)
         self._move_task(fact)
+        self.header = self.task._replace(seq=self.seq)
 
-    def change(self) -> Change:
+    def change(self, stops: tuple[tuple[str, str], ...] = ()) -> Change:
+        """`stops`: running steps that are to be asked to stop, which is no fact."""
         moved = {key: row for key, row in self.rows.items() if row is not self.before.get(key)}
         closed, waits_closed, waits_opened = [], [], []
         for key, row in moved.items():
@@ -539,6 +563,7 @@ class _Draft:
             specs=tuple(self.specs),
             leases_opened=tuple(x for x in self.leases if self.rows[x.step].state is S.RUNNING),
             leases_closed=tuple(closed),
+            stops=stops,
             waits_opened=tuple(waits_opened),
             waits_closed=tuple(waits_closed),
             artifacts=tuple(self.artifacts),

@@ -294,4 +294,3 @@ def _failure(error: BaseException, what: str) -> Failed:
     if not isinstance(error, LongTaskError):
         log.error("attempt.error what=%r", what, exc_info=error)
     return Failed(f"{what}: {error}", retryable=False)
-

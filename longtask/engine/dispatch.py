@@ -246,8 +246,7 @@ class Dispatch:
             return None
         if not alone and w.tx.rival(pool, task.served_at):
             return None
-        rows = [] if w.change is None else w.change.steps.values()
-        fresh = [r for r in rows if r.state is StepState.READY and r.pool == pool and r.due_at <= w.now]
+        fresh = [r for r in w.changed if r.state is StepState.READY and r.pool == pool and r.due_at <= w.now]
         if len(fresh) < task.counts.ready:
             fresh += [r for r in w.see(w.tx.ready(pool, len(fresh) + 1)) if r.state is StepState.READY]
         if not fresh:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
-from longtask.core import decide, machine
-from longtask.core.change import Change, join
+from longtask.core import decide
 from longtask.core.decide import Move
 from longtask.core.events import Fact, StepsAdded
+from longtask.core.machine import Draft
 from longtask.core.model import Step, StepSpec, Task
 from longtask.store.contract import Store, Tx
 
@@ -20,47 +19,51 @@ class Writing:
     def __init__(self, tx: Tx) -> None:
         self.tx = tx
         self.now = tx.now
-        self.change: Change | None = None
-        self._rows: dict[str, Step] = {}
+        self._read: dict[str, Step] = {}
+        self._draft = Draft(tx.task, self._read, tx.now)
+        self._stops: tuple[tuple[str, str], ...] = ()
 
     @property
     def task(self) -> Task:
-        return self.tx.task if self.change is None else self.change.task
+        return self._draft.task
+
+    @property
+    def changed(self) -> list[Step]:
+        """The rows that this transaction has moved so far."""
+        return list(self._draft.rows.values())
 
     def step(self, key: str) -> Step:
         """Raises NotFound."""
-        if key not in self._rows:
-            self._rows[key] = self.tx.step(key)
-        return self._rows[key]
+        row = self._draft.rows.get(key) or self._read.get(key)
+        if row is None:
+            row = self._read[key] = self.tx.step(key)
+        return row
 
     def see(self, rows: Iterable[Step]) -> list[Step]:
         """Rows that came from a list; those that have moved in this transaction as they are now."""
-        return [self._rows.setdefault(row.key, row) for row in rows]
+        return [self._draft.rows.get(row.key) or self._read.setdefault(row.key, row) for row in rows]
 
     def spec(self, step: Step) -> StepSpec:
         return self.tx.spec(step.spec)
 
     def add(self, facts: Iterable[Fact], told: Mapping[str, Step] | None = None) -> None:
-        """Folds facts on top of what is there.  Every step that they name must have been read."""
+        """Folds facts on top of what is there, and reads the steps that they name."""
         facts = tuple(facts)
         if not facts and not told:
             return
         for fact in facts:
             if isinstance(fact, StepsAdded):
+                new = {row.key for row in fact.steps}
                 for edge in fact.edges:
-                    if edge.step not in {new.key for new in fact.steps}:
+                    if edge.step not in new:
                         self.step(edge.step)
             elif hasattr(fact, "step"):
                 self.step(fact.step)
-        change = machine.fold(self.task, self._rows, facts, self.now, told)
-        self._rows.update(change.steps)
-        self.change = change if self.change is None else join(self.change, change)
+        self._draft.add(facts, told)
 
     def move(self, move: Move) -> None:
         self.add(move.facts, move.told)
-        if move.stops:
-            change = self.change or Change(self.task, {})
-            self.change = replace(change, stops=change.stops + move.stops)
+        self._stops += move.stops
 
     def ask_to_stop(self, keys: Iterable[str], why: str) -> None:
         """Of the running steps, those that nobody has asked to cancel: a weaker request never takes its place."""
@@ -71,7 +74,11 @@ class Writing:
     @property
     def moved(self) -> int:
         """How much this transaction is going to write: facts, and rows with new bookkeeping."""
-        return 0 if self.change is None else len(self.change.facts) + len(self.change.steps) + len(self.change.stops)
+        return len(self._draft.facts) + len(self._draft.rows) + len(self._stops)
+
+    def save(self, actor: str, op: str | None) -> None:
+        if self.moved:
+            self.tx.save(self._draft.change(self._stops), actor=actor, op=op)
 
 
 @contextmanager
@@ -82,5 +89,4 @@ def write(
     with store.task(task_id, key) as tx:
         writing = Writing(tx)
         yield writing
-        if writing.change is not None:
-            tx.save(writing.change, actor=actor, op=op)
+        writing.save(actor, op)

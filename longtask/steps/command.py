@@ -32,6 +32,11 @@ REASON_LINES = 15
 PathOf = Callable[[str, str], Path]  # (workspace id, digest) -> the artifact's file
 
 
+def ceiling(place: Path | None) -> dict[str, str]:
+    """Git must not look above a worktree: should its `.git` get lost, it would find somebody else's repository."""
+    return {} if place is None else {"GIT_CEILING_DIRECTORIES": str(place.parent)}
+
+
 def mark_of(assignment: Assignment) -> str:
     return f"{assignment.task_id}/{assignment.step}/{assignment.attempt}"
 
@@ -75,6 +80,7 @@ class CommandExecutor:
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(self._path_of(assignment.workspace_id, artifact["digest"]))
         return env | {
+            **ceiling(place),
             "TMPDIR": str(scratch / "tmp"),
             "LONGTASK_OUTPUT": str(scratch / "output"),
             "LONGTASK_ARTIFACTS": str(scratch / "artifacts"),

@@ -105,7 +105,7 @@ class Places:
 
     def _run(self, wt: Worktree, command: str, assignment: Assignment, desk: Desk) -> None:
         env = allowed_environment(
-            {**{k: str(v) for k, v in assignment.environment.items()}, "TMPDIR": str(wt.tmp_path)}, assignment.secrets
+            {**{k: str(v) for k, v in assignment.environment.items()}, **wt.environment()}, assignment.secrets
         )
         said = bytearray()
         with Process.start(

@@ -232,6 +232,7 @@ def launch(assignment: Assignment, module: str, place: Path | None, render: Rend
     for name in ("tmp", "work"):
         (scratch / name).mkdir()
     allowed |= {
+        **({} if place is None else {"GIT_CEILING_DIRECTORIES": str(place.parent)}),
         "TMPDIR": str(scratch / "tmp"),
         "LONGTASK_TASK": assignment.task_id,
         "LONGTASK_STEP": assignment.step,
