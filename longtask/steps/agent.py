@@ -28,7 +28,8 @@ from longtask.core.errors import BadPlan, LeaseLost, NotFound
 from longtask.core.model import Done, Failed, Json, JsonMap, Outcome, Parked
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
 from longtask.steps.frames import Frame, answer, refusal
-from longtask.steps.serving import Launched, Serving, as_text, as_written, launch
+from longtask.steps.serving import Launched, Serving, as_written, launch
+from longtask.steps.surroundings import as_text
 
 SaveTree = Callable[[Path], str]  # writes the worktree as a tree, pins it, and names it
 ReadDocument = Callable[[Path], Json]  # a recording: YAML or JSON
@@ -69,7 +70,7 @@ class AgentExecutor:
         except (BadPlan, NotFound) as error:
             return Ended(Failed(str(error), retryable=False))
         rows = [_for_child(row) for row in assignment.journal]
-        start |= {"cwd": os.fspath(launched.folder), "rows": len(rows)}
+        start |= {"cwd": os.fspath(launched.around.folder), "rows": len(rows)}
         launched.process.send_frame({"frame": "start", **start})
         for part in _parts(rows):
             launched.process.send_frame({"frame": "rows", "rows": part})

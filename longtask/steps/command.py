@@ -11,8 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,22 +21,14 @@ from longtask.core.model import Done, Failed, Json, Outcome, Stopped
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Records, Render
 from longtask.steps.masking import Mask
 from longtask.steps.output import failure_digest, plain, tail
-from longtask.steps.process import Exit, Process, allowed_environment
+from longtask.steps.process import Exit, Process
 from longtask.steps.progress import Parser, parser
+from longtask.steps.surroundings import Surroundings, mark_of, surround
 
 OUTPUTS_BYTES_MAX = 1_000_000
 SEALED_BYTES_MAX = 10_000_000
 REASON_LINES = 15
 PathOf = Callable[[str, str], Path]  # (workspace id, digest) -> the artifact's file
-
-
-def ceiling(place: Path | None) -> dict[str, str]:
-    """Git must not look above a worktree: should its `.git` get lost, it would find somebody else's repository."""
-    return {} if place is None else {"GIT_CEILING_DIRECTORIES": str(place.parent)}
-
-
-def mark_of(assignment: Assignment) -> str:
-    return f"{assignment.task_id}/{assignment.step}/{assignment.attempt}"
 
 
 class CommandExecutor:
@@ -48,57 +38,46 @@ class CommandExecutor:
         self._path_of = path_of
 
     def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
-        body = assignment.spec.body
-        scratch = Path(tempfile.mkdtemp(prefix="longtask-"))
+        command = assignment.spec.body["command"]
         try:
-            env = allowed_environment(self._environment(assignment, scratch, place), assignment.secrets)
+            around = surround(assignment, place, self._render)
         except NotFound as missing:
-            shutil.rmtree(scratch, ignore_errors=True)
             return Ended(Failed(str(missing), retryable=False))
-        command = body["command"]
+        self._hand_over_artifacts(assignment, around)
         digest = hashlib.sha256(json.dumps(command).encode()).hexdigest()[:16]
         Witness(assignment.step, assignment.run, os.environ.get(VARIABLE)).saw(1, "command", _shown(command), digest)
         process = Process.start(
             command,
-            cwd=place or scratch / "work",
-            env=env,
+            cwd=around.folder,
+            env=around.env,
             mark=mark_of(assignment),
             merge_stderr=True,
             secrets=assignment.secrets,
         )
-        hidden = Mask(env[name] for name in assignment.secrets)
-        return CommandHandle(assignment, desk, process, scratch, hidden)
+        hidden = Mask(around.env[name] for name in assignment.secrets)
+        return CommandHandle(assignment, desk, process, around, hidden)
 
-    def _environment(self, assignment: Assignment, scratch: Path, place: Path | None) -> dict[str, str]:
-        """The plan's `env`, and of ours: LONGTASK_ARTIFACTS is a folder of links, by name."""
-        given = {**assignment.environment, **(assignment.spec.body.get("env") or {})}
-        env = {name: _text(self._render(value, assignment.scope)) for name, value in given.items()}
-        for folder in ("tmp", "artifacts", "work"):
-            (scratch / folder).mkdir()
+    def _hand_over_artifacts(self, assignment: Assignment, around: Surroundings) -> None:
+        """$LONGTASK_ARTIFACTS: what the task has made so far, by name, as links.  $LONGTASK_OUTPUT: see above."""
+        folder = around.scratch / "artifacts"
+        folder.mkdir()
         for artifact in self._records.artifacts(assignment.task_id):
-            link = scratch / "artifacts" / artifact["name"]
+            link = folder / artifact["name"]
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(self._path_of(assignment.workspace_id, artifact["digest"]))
-        return env | {
-            **ceiling(place),
-            "TMPDIR": str(scratch / "tmp"),
-            "LONGTASK_OUTPUT": str(scratch / "output"),
-            "LONGTASK_ARTIFACTS": str(scratch / "artifacts"),
-            "LONGTASK_TASK": assignment.task_id,
-            "LONGTASK_STEP": assignment.step,
-            "LONGTASK_ATTEMPT": str(assignment.attempt),
-            "LONGTASK_BASE": assignment.first_commit or "",
-            "LONGTASK_HEAD": assignment.base or "",
-        }
+        around.env["LONGTASK_ARTIFACTS"] = str(folder)
+        around.env["LONGTASK_OUTPUT"] = str(around.scratch / "output")
 
 
 class CommandHandle:
-    def __init__(self, assignment: Assignment, desk: Desk, process: Process, scratch: Path, hidden: Mask) -> None:
+    def __init__(
+        self, assignment: Assignment, desk: Desk, process: Process, around: Surroundings, hidden: Mask
+    ) -> None:
         self._hidden = hidden
         self._assignment = assignment
         self._desk = desk
         self._process = process
-        self._scratch = scratch
+        self._around = around
         body = assignment.spec.body
         self._parser: Parser | None = parser(body["progress"]) if body.get("progress") else None
         self._silence_ms: int | None = body.get("silence_ms")
@@ -121,7 +100,7 @@ class CommandHandle:
             return self._outcome(ended)
         finally:
             self._process.close()
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._around.remove()
 
     def _drain(self) -> bool:
         chunks = self._process.read()
@@ -160,7 +139,7 @@ class CommandHandle:
         return Failed(reason, digest=failure_digest(text, ended.code or 0), artifacts=sealed)
 
     def _outputs(self) -> dict[str, Json]:
-        file = self._scratch / "output"
+        file = self._around.scratch / "output"
         if not file.is_file():
             return {}
         if file.stat().st_size > OUTPUTS_BYTES_MAX:
@@ -183,10 +162,6 @@ class CommandHandle:
 
     def kill(self) -> None:
         self._process.kill()
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _shown(command: str | list[str]) -> str:

@@ -15,10 +15,10 @@ from pathlib import Path
 from longtask.agents.journal import resume_tree
 from longtask.core.errors import Refused, WorkspaceError
 from longtask.core.model import Done, Failed, JsonMap, Outcome
-from longtask.steps.command import mark_of
 from longtask.steps.contract import Assignment, Desk, Executor, Handle
 from longtask.steps.output import tail
 from longtask.steps.process import Process, allowed_environment
+from longtask.steps.surroundings import mark_of
 from longtask.workspace.git import locked, shown
 from longtask.workspace.tree import Worktree, read_worktree
 from longtask.workspace.workspace import Workspace

@@ -9,9 +9,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -24,8 +21,9 @@ from longtask.steps.child import command, outcome_of
 from longtask.steps.contract import Assignment, Desk, Render
 from longtask.steps.frames import Frame, FrameError, refusal
 from longtask.steps.output import tail
-from longtask.steps.process import Exit, Process, allowed_environment
+from longtask.steps.process import Exit, Process
 from longtask.steps.progress import Parser, parser
+from longtask.steps.surroundings import Surroundings, mark_of, surround
 
 TAIL_BYTES = 16_000
 AT_ONCE = frozenset({STOP_CANCEL, "timeout"})
@@ -206,44 +204,28 @@ def as_written(template: Json, scope: JsonMap) -> Json:
     return template
 
 
-def as_text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 @dataclass(frozen=True, slots=True)
 class Launched:
     process: Process
-    folder: Path  # that it works in
-    scratch: Path  # ends with the attempt
+    around: Surroundings
 
     def remove(self) -> None:
         self.process.close()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.around.remove()
 
 
 def launch(assignment: Assignment, module: str, place: Path | None, render: Render, *, bare: bool) -> Launched:
-    """Starts `longtask.steps.MODULE` for the attempt; without a place in an empty folder.
-
-    Raises NotFound for a secret that this worker does not have."""
-    given = {**assignment.environment, **(assignment.spec.body.get("env") or {})}
-    env = {name: as_text(render(value, assignment.scope)) for name, value in given.items()}
-    allowed = allowed_environment(env, assignment.secrets)
-    scratch = Path(tempfile.mkdtemp(prefix="longtask-"))
-    for name in ("tmp", "work"):
-        (scratch / name).mkdir()
-    allowed |= {
-        **({} if place is None else {"GIT_CEILING_DIRECTORIES": str(place.parent)}),
-        "TMPDIR": str(scratch / "tmp"),
-        "LONGTASK_TASK": assignment.task_id,
-        "LONGTASK_STEP": assignment.step,
-        "LONGTASK_BASE": assignment.first_commit or "",
-        "LONGTASK_HEAD": assignment.base or "",
-    }
-    folder = place or scratch / "work"
-    mark = f"{assignment.task_id}/{assignment.step}/{assignment.attempt}"
-    program = command(module, bare=bare)
-    process = Process.start(program, cwd=folder, env=allowed, mark=mark, frames=True, secrets=assignment.secrets)
-    return Launched(process, folder, scratch)
+    """Starts `longtask.steps.MODULE` for the attempt.  Raises NotFound for a secret that this worker does not have."""
+    around = surround(assignment, place, render)
+    process = Process.start(
+        command(module, bare=bare),
+        cwd=around.folder,
+        env=around.env,
+        mark=mark_of(assignment),
+        frames=True,
+        secrets=assignment.secrets,
+    )
+    return Launched(process, around)
 
 
 def _bytes(text: str) -> bytes:

@@ -1,0 +1,57 @@
+"""What the process tree of an attempt is given: a scratch folder, a working folder, and an allow-listed environment.
+
+Beside the plan's `env` and the secrets that it names: TMPDIR, and LONGTASK_TASK, _STEP, _ATTEMPT, _BASE (the commit
+that the task began from) and _HEAD (the commit of the attempt's claim).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from longtask.core.model import Json
+from longtask.steps.contract import Assignment, Render
+from longtask.steps.process import allowed_environment
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    env: dict[str, str]
+    folder: Path  # where it works: the worktree, or an empty folder
+    scratch: Path  # ends with the attempt
+
+    def remove(self) -> None:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def surround(assignment: Assignment, place: Path | None, render: Render) -> Surroundings:
+    """Raises NotFound for a secret that this worker does not have, and what `render` raises; then nothing is left."""
+    given = {**assignment.environment, **(assignment.spec.body.get("env") or {})}
+    env = {name: as_text(render(value, assignment.scope)) for name, value in given.items()}
+    env = allowed_environment(env, assignment.secrets)
+    scratch = Path(tempfile.mkdtemp(prefix="longtask-"))
+    for name in ("tmp", "work"):
+        (scratch / name).mkdir()
+    if place is not None:  # git must not look above a worktree: should its `.git` get lost, it would find another
+        env["GIT_CEILING_DIRECTORIES"] = str(place.parent)
+    env |= {
+        "TMPDIR": str(scratch / "tmp"),
+        "LONGTASK_TASK": assignment.task_id,
+        "LONGTASK_STEP": assignment.step,
+        "LONGTASK_ATTEMPT": str(assignment.attempt),
+        "LONGTASK_BASE": assignment.first_commit or "",
+        "LONGTASK_HEAD": assignment.base or "",
+    }
+    return Surroundings(env, place or scratch / "work", scratch)
+
+
+def mark_of(assignment: Assignment) -> str:
+    """What its processes carry, so that they are found whatever becomes of their parents."""
+    return f"{assignment.task_id}/{assignment.step}/{assignment.attempt}"
+
+
+def as_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
