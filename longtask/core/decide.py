@@ -101,13 +101,13 @@ def finish(
     stop: str | None = None,
     signal: Signal | None = None,
     owned: StepSpec | None = None,
-    first_item: int = 0,
+    left: Sequence[int] = (),
 ) -> tuple[e.Fact, ...]:
     """An attempt reports.  A late report of the newest attempt is accepted while the step is running.
 
     `stop`: what the lease's mark asks for.  `signal`: the earliest unseen one that fits, if the outcome parks on a
     signal.  `owned`: the spec of the fix or the revision (if it failed and has one) or of the item (if it expands).
-    `first_item`: the first index that is not completed, if it expands.  Raises LeaseLost, Refused.
+    `left`: the first indexes that are not completed, if it expands once more.  Raises LeaseLost, Refused.
     """
     _newest(step, attempt)
     if stop == STOP_CANCEL:
@@ -140,7 +140,7 @@ def finish(
             if closing:
                 raise Refused(f"step {step.key!r}: its task is being cancelled, it expands no more")
             assert owned is not None
-            return _expanded(step, spec, owned, outcome, first_item, now)
+            return _expanded(step, spec, owned, outcome, left, now)
         case Released() | Stopped():
             if closing:
                 return (e.StepCancelled(step.key, by="closing"),)
@@ -232,7 +232,7 @@ def revise(step: Step, spec: StepSpec, fix: StepSpec, attempt: int, text: str) -
 
 
 def _expanded(
-    step: Step, spec: StepSpec, item: StepSpec, expanded: Expanded, first_item: int, now: int
+    step: Step, spec: StepSpec, item: StepSpec, expanded: Expanded, left: Sequence[int], now: int
 ) -> tuple[e.Fact, ...]:
     if expanded.items == 0:
         return (e.StepCompleted(step.key, step.attempt, []),)
@@ -240,13 +240,11 @@ def _expanded(
     fact = e.StepExpanded(
         step.key, step.attempt, expanded.items, expansion, expanded.listing if expansion == 1 else None
     )
-    if expansion > 1:  # a retry: items are begun one by one, each at the next index that is not completed
-        if first_item >= expanded.items:  # only collecting had gone wrong: that is done again
-            return (fact, e.StepUnblocked(step.key, now))
-        new, edge = item_step(step, spec, item, first_item, expansion, expanded.items, step.whole)
-        return (fact, e.StepsAdded((new,), (edge,)))
-    window = min(spec.parallel_max, expanded.items)
-    pairs = [item_step(step, spec, item, i, expansion, expanded.items, step.weight) for i in range(window)]
+    if expansion > 1 and not left:  # a retry, and only collecting had gone wrong: that is done again
+        return (fact, e.StepUnblocked(step.key, now))
+    begun = left[: spec.parallel_max] if expansion > 1 else range(min(spec.parallel_max, expanded.items))
+    whole = step.whole if expansion > 1 else step.weight
+    pairs = [item_step(step, spec, item, i, expansion, expanded.items, whole) for i in begun]
     return (fact, e.StepsAdded(tuple(n for n, _ in pairs), tuple(edge for _, edge in pairs)))
 
 

@@ -34,7 +34,7 @@ from longtask.steps.contract import Assignment
 from longtask.store.contract import Beat, Checkpoint, Chunk, JournalRow, Ref, Store
 
 from .scope import ARTIFACT, Expressions, Scopes
-from .settling import first_open_item, settle_quietly
+from .settling import open_items, settle_quietly
 from .writing import Writing, write
 
 STOP_BUDGET = "budget"  # agents give back at their next turn; what costs nothing runs on
@@ -207,36 +207,21 @@ class Dispatch:
         spec = w.spec(step)
         lease = w.tx.lease(key)
         stop = lease.stop if lease is not None and lease.attempt == attempt else None
-        signal, owned, first_item = None, None, 0
+        signal, owned, left = None, None, []
         if isinstance(outcome, Parked):
             signal = earliest_fitting(w, step, outcome.question)
             if signal is None and outcome.question.get("late"):
                 # woken by its deadline, and the last look into the inbox found nothing
                 outcome = Failed(f"deadline: no signal {outcome.question['name']!r} came in time", retryable=False)
+        elif isinstance(outcome, Failed) and outcome.revise:
+            owned = None if spec.revise is None else w.tx.spec(spec.revise)
         elif isinstance(outcome, Failed) and spec.fix is not None:
             owned = w.tx.spec(spec.fix)
-        elif isinstance(outcome, Failed) and spec.revise is not None and outcome.revise:
-            w.add(decide.revise(step, spec, w.tx.spec(spec.revise), attempt, outcome.reason))
-            return
         elif isinstance(outcome, Expanded) and spec.item is not None:
             owned = w.tx.spec(spec.item)
-            first_item = first_open_item(w, key, 0, outcome.items) if step.expansion else 0
-            if step.expansion and first_item >= outcome.items:
-                outcome = Expanded(0, [])  # a retry, and everything had been completed
-        w.add(
-            decide.finish(
-                w.task,
-                step,
-                spec,
-                attempt,
-                outcome,
-                w.now,
-                stop=stop,
-                signal=signal,
-                owned=owned,
-                first_item=first_item,
-            )
-        )
+            left = open_items(w, key, 0, outcome.items, spec.parallel_max) if step.expansion else []
+        task, now = w.task, w.now
+        w.add(decide.finish(task, step, spec, attempt, outcome, now, stop=stop, signal=signal, owned=owned, left=left))
 
     def _next(
         self, w: Writing, worker: str, pool: str, runtime: Callable[[StepSpec], str | None], alone: bool

@@ -52,20 +52,20 @@ def next_item(w: Writing, owner: Step) -> Item:
     assert spec.item is not None
     index = owner.items_next
     if owner.expansion > 1:
-        index = first_open_item(w, owner.key, index, owner.items)
+        index = next(iter(open_items(w, owner.key, index, owner.items, 1)), owner.items)
     return Item(spec, w.tx.spec(spec.item), index)
 
 
-def first_open_item(w: Writing, key: str, index: int, items: int) -> int:
-    """The first index from `index` on that no expansion has completed."""
-    while index < items:
-        done = set(w.tx.completed_items(key, index - 1, BATCH_MAX))
-        start = index
-        while index in done:
-            index += 1
-        if index == start or len(done) < BATCH_MAX:
-            return index
-    return index
+def open_items(w: Writing, key: str, index: int, items: int, limit: int) -> list[int]:
+    """The first indexes from `index` on that no expansion has completed, at most `limit`."""
+    found: list[int] = []
+    while index < items and len(found) < limit:
+        done = w.tx.completed_items(key, index - 1, BATCH_MAX)
+        known = done[-1] + 1 if len(done) == BATCH_MAX else items  # below it, what is not in the page is open
+        gone = set(done)
+        found += [i for i in range(index, min(known, index + BATCH_MAX + limit)) if i not in gone]
+        index = min(known, index + BATCH_MAX + limit)
+    return found[:limit]
 
 
 def evaluate(

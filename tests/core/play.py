@@ -201,7 +201,7 @@ class Play:
     def finish(self, key: str, outcome: Outcome = Done(), attempt: int | None = None) -> None:  # noqa: B008
         row = self.rows[key]
         spec = self.specs[row.spec]
-        signal, owned, first = None, None, 0
+        signal, owned, left = None, None, list[int]()
         question = getattr(outcome, "question", None)
         if question is not None:
             fit = [s for s in self.signals if s.number > row.seen and decide.fits(question, s)]
@@ -211,10 +211,11 @@ class Play:
             owned = None if number is None else self.specs[number]
         if isinstance(outcome, Expanded):
             assert spec.item is not None
-            owned, first = self.specs[spec.item], self._first_item(row, 0, outcome.items)
+            owned = self.specs[spec.item]
+            left = self._left(row, 0, outcome.items)
         stop = self.leases[key].stop if key in self.leases else None
         self._save(decide.finish(self.task, row, spec, row.attempt if attempt is None else attempt, outcome, self.now,
-                                 stop=stop, signal=signal, owned=owned, first_item=first))  # fmt: skip
+                                 stop=stop, signal=signal, owned=owned, left=left))  # fmt: skip
         self.check()
 
     def run(self, key: str, outcome: Outcome = Done()) -> None:  # noqa: B008
@@ -300,17 +301,17 @@ class Play:
             self.settle(key)
         raise AssertionError("telling does not end")
 
-    def _first_item(self, owner: Step, start: int, items: int) -> int:
+    def _left(self, owner: Step, start: int, items: int) -> list[int]:
         done = {s.item for s in self.rows.values()
                 if s.owner == owner.key and s.role is Role.ITEM and s.state is S.COMPLETED}  # fmt: skip
-        return next((i for i in range(start, items) if i not in done), items)
+        return [i for i in range(start, items) if i not in done]
 
     def _next_item(self, owner: Step) -> Item:
         spec = self.specs[owner.spec]
         assert spec.item is not None
         index = owner.items_next
         if owner.expansion > 1:
-            index = self._first_item(owner, index, owner.items)
+            index = next(iter(self._left(owner, index, owner.items)), owner.items)
         return Item(spec, self.specs[spec.item], index)
 
     # --- people ---------------------------------------------------------------------------------------------------

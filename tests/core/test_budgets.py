@@ -283,3 +283,11 @@ def test_a_task_whose_submission_broke_off_starts_nothing_and_can_be_cancelled()
     play.cancel()
     play.sweep()
     assert (play.task.state, play.task.loading) == (TaskState.CANCELLED, False)
+
+
+def test_a_lease_that_ends_in_a_closing_task_ends_the_step():
+    play = alone()
+    play.claim("a")
+    play.cancel()
+    play.expire("a")  # nobody had asked it to stop yet
+    assert (play.state("a"), play.rows["a"].losses) == ("cancelled", 0)

@@ -289,6 +289,13 @@ def test_a_step_that_comes_back_by_itself_keeps_its_budgets():
     assert (again.failures, again.run, again.because) == (1, 3, None)
 
 
+def test_conflicts_begin_anew_when_a_person_has_resolved_one():
+    by_person = after(step("waiting", conflicts=3, commit="c1"), e.MergeResumed("a", NOW, "c2", by="ann"))
+    assert (by_person.conflicts, by_person.commit) == (0, "c2")
+    by_step = after(step("blocked", conflicts=2, commit="c1"), e.MergeResumed("a", NOW))
+    assert (by_step.conflicts, by_step.commit) == (2, "c1")
+
+
 def test_what_was_asked_is_gone_when_the_step_waits_no_more():
     for name in STEP_PAGE["waiting"]:
         row = after(step("waiting", due_at=9_000), STEP_FACTS[name])

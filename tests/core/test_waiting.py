@@ -36,6 +36,8 @@ def test_a_signal_before_the_wait_counts_once_and_the_next_park_takes_the_next()
     assert (play.rows["a"].cause or {})["payload"] == {"n": 2}
     play.run("a", GO)
     assert play.state("a") == "waiting"
+    play.signal("go", {"n": 2}, delivery="y")  # the same one again is nothing new
+    assert play.state("a") == "waiting"
 
 
 def test_a_signal_that_does_not_match_leaves_the_step_waiting():  # (51)

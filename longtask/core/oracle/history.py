@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from longtask.core import events as e
 from longtask.core.machine import refold
-from longtask.core.model import POOL_SYSTEM, Edge, Kind, RunWhen, Step, Task, WaitingFor
+from longtask.core.model import POOL_SYSTEM, Edge, Kind, Role, RunWhen, Step, Task, WaitingFor
 
 from .view import OPEN_STATES, View, Violation
 
@@ -82,6 +82,7 @@ class Known:
     seen: int = 0
     commit: str | None = None
     benign: bool = False
+    behind: str | None = None  # the fix or conflict step that it waits for
 
 
 @dataclass(slots=True)
@@ -182,6 +183,8 @@ class _Walker:
             heedless = s.run_when is not RunWhen.SUCCESS
             state = "ready" if s.ready else "blocked"
             new[s.key] = Known(s.kind, s.pool == POOL_SYSTEM, state, at if s.ready else 0, s.weight, heedless)
+            if s.role in (Role.FIX, Role.CONFLICT) and s.owner in self.past.steps:
+                self.past.steps[s.owner].behind = s.key
         self.past.steps |= new
         for edge in edges:
             step = self.past.steps.get(edge.step)
@@ -250,6 +253,7 @@ class _Walker:
             self.wrong("final", f"{key!r} was not wanted, and is restored")
         if isinstance(fact, e.GateOpened) != (step.kind is Kind.GATE and target == "completed"):
             self.wrong("law", f"{type(fact).__name__} of {key!r}, a {step.kind}")
+        self._behind(key, step, fact)
         self._code(key, step, fact)
         _budgets(step, fact)
         _wait(self, key, step, fact)
@@ -283,6 +287,13 @@ class _Walker:
                 self.wrong("claim", f"{key!r} is claimed before {need!r} has ended")
             elif behind.state == "completed" and not self._contained(behind.commit, fact.base):
                 self.wrong("claim", f"{key!r}: its base {fact.base!r} lacks the work of {need!r}")
+
+    def _behind(self, key: str, step: Known, fact: e.Fact) -> None:
+        """Rule 19: after a fix or conflict step that did not succeed, its owner does not go on by itself."""
+        behind, step.behind = step.behind, None
+        resumed = isinstance(fact, e.StepUnblocked) or (isinstance(fact, e.MergeResumed) and fact.by is None)
+        if behind is not None and resumed and self.past.steps[behind].state != "completed":
+            self.wrong("fix", f"{key!r} goes on, though {behind!r} is {self.past.steps[behind].state}")
 
     def _contained(self, commit: str | None, head: str | None) -> bool:
         return commit is None or (head is not None and self.view.contains(commit, head) is not False)
