@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from longtask.core.decide import STOP_CANCEL
-from longtask.core.errors import LeaseLost, LongTaskError
+from longtask.core.errors import LeaseLost, LongTaskError, StoreBusy
 from longtask.core.model import Failed, Json, JsonMap, Kind, Outcome, Released, StepSpec, Stopped
 from longtask.core.policy import STOP_GRACE_MS
 from longtask.steps.contract import Assignment, Executor, Handle
@@ -290,7 +290,9 @@ class Attempt:
             self._handle.kill()
 
 
-def _failure(error: BaseException, what: str) -> Failed:
+def _failure(error: BaseException, what: str) -> Failed | Released:
+    if isinstance(error, StoreBusy):  # nobody's failure: another attempt begins when it can
+        return Released(str(error))
     if not isinstance(error, LongTaskError):
         log.error("attempt.error what=%r", what, exc_info=error)
     return Failed(f"{what}: {error}", retryable=False)

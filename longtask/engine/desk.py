@@ -31,6 +31,7 @@ from longtask.store.contract import Ref, Store
 
 from .scope import Expressions, Scopes
 from .settling import evaluate, settle_quietly
+from .waking import wake_waiters
 from .writing import Writing, write
 
 CONDITION_ROUNDS_MAX = 8
@@ -233,26 +234,24 @@ class Desk:
     def signal(
         self, task_id: str, name: str, payload: JsonMap, *, delivery: str | None = None, sender: str = ""
     ) -> Signal:
-        """Keeps the signal and wakes every waiter that fits.  A second delivery is answered with the first."""
+        """Keeps the signal and wakes every waiter that fits, a batch here and the rest by the scheduler.
+
+        A second delivery is answered with the first."""
         size = len(json.dumps(payload))
         if size > SIGNAL_BYTES_MAX:
             raise BadPlan(
                 f"signal {name!r} is {size:,} bytes, the limit is {SIGNAL_BYTES_MAX:,}; "
                 "keep the bytes elsewhere and send their address"
             )
-        delivery = delivery or self._new_id()
-        after = ""
-        while True:
-            with write(self._store, task_id, actor=sender) as w:
-                known = w.tx.delivered(delivery)
-                if known is None and w.task.ended:
-                    raise Refused(f"task {task_id!r} is {w.task.state}: it hears no signals any more")
-                signal = known or w.tx.add_signal(name, delivery, payload, sender)
-                rows = w.see(w.tx.waiters(signal.name, after, BATCH_MAX))
-                w.add([fact for row in rows for fact in decide.woken_by(row, signal, w.now)])
-            if len(rows) < BATCH_MAX:
-                return signal
-            after = rows[-1].key
+        with write(self._store, task_id, actor=sender) as w:
+            known = w.tx.delivered(delivery) if delivery else None
+            if known is not None:
+                return known
+            if w.task.ended:
+                raise Refused(f"task {task_id!r} is {w.task.state}: it hears no signals any more")
+            signal = w.tx.add_signal(name, delivery or self._new_id(), payload, sender)
+            wake_waiters(w, signal, "")
+            return signal
 
     # --- looking --------------------------------------------------------------------------------------------------
 

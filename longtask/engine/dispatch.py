@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from longtask.core import decide
 from longtask.core.errors import NotFound, Refused
@@ -242,7 +242,7 @@ class Dispatch:
         """Large values go to the artifact store before the lock is taken; reasons are cut."""
         match outcome:
             case Done(result=result) if result is not None:
-                return Done(self._inline(ref, result), outcome.commit, outcome.artifacts)
+                return replace(outcome, result=self._inline(ref, result))
             case Expanded():
                 return Expanded(outcome.items, self._inline(ref, outcome.listing))
             case Failed() if len(outcome.reason) > REASON_LENGTH_MAX:

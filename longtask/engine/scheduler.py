@@ -19,6 +19,7 @@ from longtask.store.contract import Ref, Store
 from .merging import Merger, follow_all, merge_step
 from .scope import Expressions, Scopes
 from .settling import settle_apart, settle_quietly
+from .waking import wake_on
 from .writing import write
 
 log = logging.getLogger("longtask.scheduler")
@@ -62,6 +63,7 @@ class Scheduler:
             if now - self._steady_since >= self._lease_ms:
                 moved += self._expire()
             moved += self._each(self._store.overdue(ROUND_MAX), self._wake_overdue)
+            moved += self._wake_on()
             moved += self._sweep()
         moved += self._settle()
         return moved + self._merge(now)
@@ -88,6 +90,13 @@ class Scheduler:
         with write(self._store, ref.task_id, ref.step) as w:
             w.add(decide.overdue(w.task, w.step(ref.step), w.now))
             return w.moved
+
+    def _wake_on(self) -> int:
+        moved = 0
+        for task_id in self._store.unheard(ROUND_MAX):
+            with write(self._store, task_id) as w:
+                moved += wake_on(w)
+        return moved
 
     # --- telling, merging, sweeping -------------------------------------------------------------------------------
 

@@ -72,6 +72,7 @@ class SqlTx:
         self.task_id = task_id
         self.saved: tuple[Change, str, str | None] | None = None
         self.sent: list[Signal] = []
+        self.heard: dict[int, str | None] = {}  # by number, of signals whose hearing has moved
         self._header: Task | None = None
         self._first: Step | None = None  # what came with the header, and its lease
         self._first_lease: Lease | None = None
@@ -159,6 +160,13 @@ class SqlTx:
         self.sent.append(signal)
         return signal
 
+    def unheard(self) -> tuple[Signal, str] | None:
+        rows = self.store.select("unheard_signal", {"task_n": self.task_n})
+        return (to_signal(rows[0][:-1]), rows[0][-1]) if rows else None
+
+    def hear(self, number: int, heard: str | None) -> None:
+        self.heard[number] = heard
+
     def done_op(self, op: str) -> bool:
         return bool(self.store.select("done_op", {"task_n": self.task_n, "op": op}))
 
@@ -198,8 +206,11 @@ class SqlTx:
         for signal in self.sent:
             run("insert_signal", {
                 "task_n": n, "number": signal.number, "delivery": signal.delivery, "name": signal.name,
-                "sender": signal.sender, "at": signal.at, "payload": dump_json(signal.payload),
+                "sender": signal.sender, "at": signal.at, "heard": self.heard.pop(signal.number, ""),
+                "payload": dump_json(signal.payload),
             })  # fmt: skip
+        for number, heard in self.heard.items():
+            run("hear", {"task_n": n, "number": number, "heard": heard})
 
     def _write_rows(self, change: Change, actor: str, op: str | None) -> None:
         now = self.now
@@ -304,7 +315,7 @@ class SqlBlocks(ABC):
             self._lock(here)
             tx = SqlTx(self, task_id, key, created)
             yield tx
-            if tx.saved is not None or tx.sent:
+            if tx.saved is not None or tx.sent or tx.heard:
                 self._write(here, tx)
             if not here.group:
                 self._commit(here)

@@ -158,7 +158,13 @@ class Tx(Protocol):
         """Signals of this name with a number above `after`, earliest first."""
 
     def add_signal(self, name: str, delivery: str, payload: JsonMap, sender: str) -> Signal:
-        """Numbers it and puts it into the inbox; written at the end of the block with the rest."""
+        """Numbers it and puts it into the inbox, unheard; written at the end of the block with the rest."""
+
+    def unheard(self) -> tuple[Signal, str] | None:
+        """The earliest signal that not every waiter has heard, and the key of the last one that has ("": none)."""
+
+    def hear(self, number: int, heard: str | None) -> None:
+        """How far the waiters have heard a signal; None: all have.  Written at the end of the block."""
 
     def done_op(self, op: str) -> bool:
         """An event of this task carries this operation id: the same call has been carried out before."""
@@ -191,6 +197,9 @@ class Store(Protocol):
 
     def overdue(self, limit: int) -> list[Ref]:
         """Waiting steps whose deadline has passed, in open tasks that are not closing."""
+
+    def unheard(self, limit: int) -> list[str]:
+        """Tasks with a signal that not every waiter has heard."""
 
     def mergeable(self, limit: int) -> list[Ref]:
         """Merging steps that are due."""

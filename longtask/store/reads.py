@@ -41,6 +41,9 @@ class SqlPeeks(SqlBlocks):
     def overdue(self, limit: int) -> list[Ref]:
         return self._refs("overdue", now=self.now(), limit=below(limit))
 
+    def unheard(self, limit: int) -> list[str]:
+        return [row[0] for row in self.select("unheard", {"limit": below(limit)})]
+
     def mergeable(self, limit: int) -> list[Ref]:
         return self._refs("mergeable", now=self.now(), limit=below(limit))
 

@@ -25,12 +25,13 @@ SCANS = {
     "claimable_system": "SCAN t USING INDEX task_serving_system",
     "unsettled": "SCAN s USING COVERING INDEX step_untold",  # of untold steps only, up to the limit
     "closing": "SCAN t USING INDEX task_closing",  # of closing tasks only
+    "unheard": "SCAN i USING INDEX inbox_unheard",  # of signals that are still being told only
     "asking": "SCAN s USING INDEX step_asking",  # of steps that ask a person only
     "last_task": "SCAN t",  # by its key backwards, one row
     "workers": "SCAN worker USING INDEX worker_seen",  # newest first, up to the limit
 }
 # Sorting what a partial index found: few rows, and none of them a whole task's.
-SORTS = {"asking", "running", "progress"}
+SORTS = {"asking", "running", "progress", "unheard"}
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,7 @@ def test_no_statement_reads_a_whole_table(line, name):
         ("rival", "SEARCH s EXISTS USING COVERING INDEX step_ready (task_n=? AND pool=? AND due_at<?)"),
         ("claimable", "SEARCH r USING COVERING INDEX step_ready (task_n=? AND pool=? AND due_at<?)"),
         ("overdue", "SEARCH s USING COVERING INDEX step_deadline (due_at>? AND due_at<?)"),
+        ("unheard_signal", "SEARCH inbox USING INDEX inbox_unheard (task_n=?)"),
         ("mergeable", "SEARCH s USING COVERING INDEX step_merging (due_at<?)"),
         ("expired", "SEARCH l USING INDEX lease_due (due_at<?)"),
         ("next_due_at", "SEARCH step USING COVERING INDEX step_delayed (due_at>?)"),

@@ -55,6 +55,10 @@ select number, delivery, name, payload, sender, at from inbox where task_n = :ta
 select number, delivery, name, payload, sender, at from inbox
 where task_n = :task_n and name = :name and number > :after order by number limit :limit
 
+-- name: unheard_signal
+select number, delivery, name, payload, sender, at, heard from inbox
+where task_n = :task_n and heard is not null order by number limit 1
+
 -- name: last_signal
 select coalesce(max(number), 0) from inbox where task_n = :task_n
 
@@ -109,8 +113,11 @@ update task set state = :state, seq = :seq, admits = :admits, priority = :priori
 where n = :n
 
 -- name: insert_signal
-insert into inbox (task_n, number, delivery, name, sender, at, payload)
-values (:task_n, :number, :delivery, :name, :sender, :at, :payload)
+insert into inbox (task_n, number, delivery, name, sender, at, heard, payload)
+values (:task_n, :number, :delivery, :name, :sender, :at, :heard, :payload)
+
+-- name: hear
+update inbox set heard = :heard where task_n = :task_n and number = :number
 
 -- --- peeks --------------------------------------------------------------------------------------------------------
 
@@ -134,6 +141,9 @@ where s.untold = 1 and t.state <> 'closing' limit :limit
 select t.id, s.key from step s join task t on t.n = s.task_n
 where s.state = 'waiting' and s.due_at > 0 and s.due_at <= :now and t.state in ('active', 'paused')
 order by s.due_at limit :limit
+
+-- name: unheard
+select distinct t.id from inbox i join task t on t.n = i.task_n where i.heard is not null limit :limit
 
 -- name: mergeable
 select t.id, s.key from step s join task t on t.n = s.task_n

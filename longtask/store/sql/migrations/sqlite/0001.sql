@@ -167,11 +167,13 @@ create table inbox (
     name     text    not null,
     sender   text    not null,
     at       integer not null,
+    heard    text, -- key of the last waiter that has heard it; null: all have
     payload  text    not null,
     primary key (task_n, number)
 ) strict;
 create unique index inbox_delivery on inbox (task_n, delivery);
 create index inbox_name on inbox (task_n, name, number);
+create index inbox_unheard on inbox (task_n, number) where heard is not null;
 
 -- What one task has to do to another one: done in a transaction of its own, then deleted in another.
 create table outbox (
@@ -340,6 +342,7 @@ insert into sqlite_stat1 (tbl, idx, stat) values
     ('inbox', 'sqlite_autoindex_inbox_1', '10000 100 1'),
     ('inbox', 'inbox_delivery', '10000 100 1'),
     ('inbox', 'inbox_name', '10000 100 20 1'),
+    ('inbox', 'inbox_unheard', '10 1 1'),
     ('progress', 'progress', '20000 200 1'),
     ('artifact', 'artifact_of_task', '50000 20 1');
 analyze sqlite_schema;
