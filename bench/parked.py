@@ -10,6 +10,7 @@ import ctypes
 import gc
 import resource
 import sys
+from functools import partial
 from pathlib import Path
 
 from bench.tasks import parts_at
@@ -28,12 +29,19 @@ def resident_bytes(store: Store) -> int:
     return pages * resource.getpagesize()
 
 
+def all_ask(parts: boot.Parts, wanted: int) -> bool:
+    return (
+        sum(task.counts.wait_user for task in parts.store.tasks(open_only=True, workspace_id=None, before=0, limit=2))
+        == wanted
+    )
+
+
 def main() -> None:
     folder, first, then = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     parts = parts_at(folder)
     for wanted in (first, then):
         running = boot.make_loop(parts, slots=4, id="bench")
-        running.loop.run(lambda wanted=wanted: len(parts.store.asking(task_id=None, limit=wanted)) == wanted)
+        running.loop.run(partial(all_ask, parts, wanted))
         print(resident_bytes(parts.store), flush=True)
         sys.stdin.readline()
 

@@ -95,9 +95,7 @@ def copied(folder: Path, to: Path) -> Path:
     return to
 
 
-def work(
-    parts: boot.Parts, until: Callable[[], bool], slots: int, for_s: float | None = None
-) -> float:
+def work(parts: boot.Parts, until: Callable[[], bool], slots: int, for_s: float | None = None) -> float:
     """Runs the loop until nothing runs and `until` says so, or drains it after `for_s`; the seconds that it took."""
     running = boot.make_loop(parts, slots=slots, id="bench")
     timer = None if for_s is None else threading.Timer(for_s, running.loop.stop)
@@ -114,6 +112,10 @@ def work(
 
 def all_ended(parts: boot.Parts) -> bool:
     return not parts.store.tasks(open_only=True, workspace_id=None, before=0, limit=1)
+
+
+def has_ended(parts: boot.Parts, task_id: str) -> bool:
+    return parts.store.get_task(task_id).ended
 
 
 def worked_off(folder: Path, slots: int, trace: Callable[[str, Any], None] | None = None) -> float:

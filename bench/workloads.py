@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
@@ -20,11 +21,11 @@ from bench.probe import Recorder, Statement, commits, replayed, ungrouped
 from bench.result import Result, judged
 from bench.tasks import (
     DATABASE,
-    all_ended,
     approvals,
     chain,
     copied,
     fan_out,
+    has_ended,
     parts_at,
     settle,
     submitted,
@@ -113,7 +114,7 @@ def fanout_100000() -> Result:
         costs, smalls, left = [], [small.cost()], steps
         while left:
             parts = parts_at(at / "new")
-            took_s = work(parts, lambda store=parts.store: store.get_task(task.id).ended, SLOTS, slice_s)
+            took_s = work(parts, partial(has_ended, parts, task.id), SLOTS, slice_s)
             done = left
             left = open_steps(at / "new", task.id)
             done -= left
@@ -175,7 +176,7 @@ def lock_100000() -> Result:
         work(parts, lambda: False, SLOTS, for_s=5)
         parts = parts_at(at / "new", fault=cancelling)
         parts.desk.cancel(task.id, "bench")
-        work(parts, lambda: parts.store.get_task(task.id).ended, SLOTS)
+        work(parts, partial(has_ended, parts, task.id), SLOTS)
     longest_ms = [locks.longest_s * 1_000 for locks in (submitting, working, cancelling)]
     shown = dict(zip(("submitting", "working", "cancelling"), map(round, longest_ms), strict=True))
     say(f"lock_100000: longest lock in ms: {shown}")

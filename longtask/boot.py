@@ -12,38 +12,29 @@ import secrets
 import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from longtask.config import Config
 from longtask.core.errors import StoreError
 from longtask.core.model import Json, JsonMap, Kind, StepSpec, Task, TaskState
 from longtask.core.policy import LEASE_MS
 from longtask.engine.desk import Desk
-from longtask.engine.dispatch import Dispatch
-from longtask.engine.loop import Loop
-from longtask.engine.merging import MergeResult, follow
 from longtask.engine.records import TaskRecords
-from longtask.engine.scheduler import Scheduler
 from longtask.engine.scope import Scopes
-from longtask.engine.worker import Worker
-from longtask.steps.agent import AgentExecutor
-from longtask.steps.approval import ApprovalExecutor
-from longtask.steps.artifact import ArtifactExecutor
-from longtask.steps.command import CommandExecutor
-from longtask.steps.contract import Executor
-from longtask.steps.for_each import ForEachExecutor
-from longtask.steps.function import FunctionExecutor
-from longtask.steps.places import Places, ToldConflicts
-from longtask.steps.wait import WaitExecutor
 from longtask.store.artifacts import ArtifactStore
 from longtask.store.contract import Store, WorkerRow
 from longtask.store.sqlite import SqliteStore
-from longtask.workspace.merge import Merged
-from longtask.workspace.workspace import Workspace
+
+# A command that only looks must not pay for what works: that half is imported by `executors` and `make_loop`.
+if TYPE_CHECKING:
+    from longtask.engine.loop import Loop
+    from longtask.engine.merging import MergeResult
+    from longtask.engine.worker import Worker
+    from longtask.steps.contract import Executor
+    from longtask.steps.places import Places
 
 NO_WORKSPACE = "none"  # where artifacts of tasks without a repository are kept
 
@@ -87,12 +78,18 @@ class GitMerger:
         self._following = threading.Lock()  # two threads that move one branch would be in each other's way
 
     def merge(self, workspace_id: str, head: str, commit: str, message: str) -> MergeResult:
+        from longtask.engine.merging import MergeResult
+        from longtask.workspace.merge import Merged
+        from longtask.workspace.workspace import Workspace
+
         result = Workspace.at(self._home, workspace_id).merge(head, commit, message)
         return MergeResult(result.commit) if isinstance(result, Merged) else MergeResult(None, result.paths)
 
     def follow(self, task: Task) -> None:
         if task.head is None or not task.workspace_id:
             return
+        from longtask.workspace.workspace import Workspace
+
         workspace = Workspace.at(self._home, task.workspace_id)
         with self._following:
             workspace.advance(task.id, task.head)
@@ -108,6 +105,8 @@ def branch_of(task: Task) -> str:
 
 def new_id() -> str:
     """A UUIDv7: ids of tasks sort by their time."""
+    import uuid
+
     stamp = time.time_ns() // 1_000_000
     value = (stamp << 80) | (0x7 << 76) | (secrets.randbits(12) << 64) | (0b10 << 62) | secrets.randbits(62)
     return str(uuid.UUID(int=value))
@@ -137,6 +136,16 @@ def open_parts(config: Config) -> Parts:
 
 
 def executors(parts: Parts, places: Places) -> Mapping[Kind, Executor]:
+    from longtask.steps.agent import AgentExecutor
+    from longtask.steps.approval import ApprovalExecutor
+    from longtask.steps.artifact import ArtifactExecutor
+    from longtask.steps.command import CommandExecutor
+    from longtask.steps.for_each import ForEachExecutor
+    from longtask.steps.function import FunctionExecutor
+    from longtask.steps.places import ToldConflicts
+    from longtask.steps.wait import WaitExecutor
+    from longtask.workspace.workspace import Workspace
+
     language, records, home = parts.expressions, parts.records, parts.config.home
 
     def stat(workspace_id: str, base: str, head: str) -> JsonMap:
@@ -200,6 +209,15 @@ def make_loop(
     id: str | None = None,
 ) -> Running:
     """A worker with its scheduler.  The caller runs `loop.run()` and closes afterwards."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from longtask.engine.dispatch import Dispatch
+    from longtask.engine.loop import Loop
+    from longtask.engine.merging import follow
+    from longtask.engine.scheduler import Scheduler
+    from longtask.engine.worker import Worker
+    from longtask.steps.places import Places
+
     store = parts.store
     places = Places(parts.config.home)
     threads = ThreadPoolExecutor(slots + 4, thread_name_prefix="attempt")

@@ -8,81 +8,116 @@ from typing import Annotated
 import typer
 
 from longtask.cli.background import ensure_worker
-from longtask.cli.session import Session, handle
+from longtask.cli.help import commands
+from longtask.cli.picture import look
+from longtask.cli.session import TASK, Session, handle
 from longtask.core.errors import BadPlan, Refused
 from longtask.core.machine import status
-from longtask.core.model import Json, Step, StepState, Task, WaitingFor
+from longtask.core.model import Json, Step, StepState, Task, TaskState, WaitingFor
 from longtask.store.contract import Ref
 
-TASK = "a task: id, prefix, NAME-n or @last"
-PANEL = "Act"
+RETRIED_SHOWN = 10
 
 
-def _told(session: Session, task: Task, text: str, **more: Json) -> int:
+def told(session: Session, task: Task, text: str, **more: Json) -> int:
+    """What was done: a sentence, or the map that all acting commands answer."""
     if session.json:
-        session.give({"task": task.id, "status": status(task), **more})
+        session.give({"task": task.id, "handle": handle(task), "status": status(task), **more})
     session.say(text)
     return 0
 
 
 def register(app: typer.Typer) -> None:
-    @app.command(rich_help_panel=PANEL)
+    command = commands(app, "Act")
+
+    @command()
     def signal(
         ctx: typer.Context,
         task: Annotated[str, typer.Argument(help=TASK)],
         name: Annotated[str, typer.Argument(help="such as ci.completed")],
-        pairs: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...")] = None,
-        data: Annotated[str | None, typer.Option(help="the payload as a JSON map")] = None,
-        delivery: Annotated[str | None, typer.Option(help="an id: the same one counts once")] = None,
+        pairs: Annotated[
+            list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="the payload, as texts")
+        ] = None,
+        data: Annotated[str | None, typer.Option(metavar="JSON", help="the payload as a JSON map")] = None,
+        delivery: Annotated[str | None, typer.Option(metavar="ID", help="the same id counts once")] = None,
     ) -> int:
-        """Send a named message; what waits for it goes on.  It is kept if nothing waits yet.
+        """Send a named message; what waits for it goes on. It is kept if nothing waits yet.
 
-        Example: longtask signal @last ci.completed sha=4f2a91c conclusion=success
+        Examples:
+            longtask signal @last ci.completed sha=4f2a91c conclusion=success
+            longtask signal @last deploy.done --data '{"version": 7}' --delivery d-1
         """
         session: Session = ctx.obj
         found = session.task(task)
-        payload = _payload(pairs or [], data)
-        kept = session.parts.desk.signal(found.id, name, payload, delivery=delivery, sender=session.me)
+        kept = session.parts.desk.signal(
+            found.id, name, payload_of(pairs or [], data), delivery=delivery, sender=session.me
+        )
         ensure_worker(session)
-        return _told(session, found, f"signal {name!r} is number {kept.number} of {handle(found)}", number=kept.number)
+        text = f"signal {name!r} is number {kept.number} of {handle(found)}"
+        return told(session, session.task(found.id), text, number=kept.number)
 
-    @app.command(rich_help_panel=PANEL)
+    @command()
     def pause(
         ctx: typer.Context,
         task: Annotated[str, typer.Argument(help=TASK)],
-        now: Annotated[bool, typer.Option("--now", help="running steps give back too")] = False,
+        now: Annotated[bool, typer.Option("--now", help="running steps give back too; that costs no retry")] = False,
     ) -> int:
         """Claim nothing new; what runs goes on to its end.
 
-        Example: longtask pause @last --now
+        Examples:
+            longtask pause @last
+            longtask pause @last --now
         """
         session: Session = ctx.obj
         session.outside_only("pause")
         found = session.parts.desk.pause(session.task(task).id, session.me, now=now)
-        return _told(session, found, f"{handle(found)} is paused; go on with: longtask resume {handle(found)}")
+        return told(
+            session, found, f"{handle(found)} is paused; go on with: {session.command('resume', handle(found))}"
+        )
 
-    @app.command(rich_help_panel=PANEL)
-    def resume(ctx: typer.Context, task: Annotated[str, typer.Argument(help=TASK)]) -> int:
-        """Go on with a paused task.
+    @command()
+    def resume(
+        ctx: typer.Context,
+        task: Annotated[str, typer.Argument(help=TASK)],
+        cost_usd: Annotated[
+            float | None, typer.Option(metavar="N", help="raise the limit of cost to this", min=0)
+        ] = None,
+        tokens: Annotated[
+            int | None, typer.Option(metavar="N", help="raise the limit of tokens to this", min=0)
+        ] = None,
+    ) -> int:
+        """Go on with a paused task, or with one that has reached a limit.
 
-        Example: longtask resume @last
+        Examples:
+            longtask resume @last
+            longtask resume @last --cost-usd 30
         """
         session: Session = ctx.obj
         session.outside_only("resume")
-        found = session.parts.desk.resume(session.task(task).id, session.me)
+        found = session.task(task)
+        if cost_usd is not None or tokens is not None:
+            micros = None if cost_usd is None else round(cost_usd * 1_000_000)
+            found = session.parts.desk.raise_budget(found.id, session.me, micros=micros, tokens=tokens)
+        if found.state is TaskState.PAUSED or (cost_usd is None and tokens is None):
+            found = session.parts.desk.resume(found.id, session.me)
         ensure_worker(session)
-        return _told(session, found, f"{handle(found)} goes on: longtask watch {handle(found)}")
+        return told(session, found, f"{handle(found)} goes on; watch: {session.command('watch', handle(found))}")
 
-    @app.command(rich_help_panel=PANEL)
+    @command()
     def cancel(
         ctx: typer.Context,
         task: Annotated[str, typer.Argument(help=TASK)],
         step: Annotated[str | None, typer.Argument(help="only this step")] = None,
-        reason: Annotated[str, typer.Option("--message", "-m")] = "",
+        reason: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="for the record")] = "",
     ) -> int:
-        """Cancel a task, or one step.  Running processes are stopped; steps with `run_when: always` do not run.
+        """Cancel a task, or one step of it.
 
-        Example: longtask cancel @last -m "wrong base"
+        Running processes are stopped; steps with `run_when: always` do not run. A cancelled task is never taken up
+        again; a cancelled step is, by retry.
+
+        Examples:
+            longtask cancel @last -m "wrong base"
+            longtask cancel @last lint
         """
         session: Session = ctx.obj
         session.outside_only("cancel")
@@ -90,63 +125,81 @@ def register(app: typer.Typer) -> None:
         if step is None:
             found = session.parts.desk.cancel(found.id, session.me, reason)
             ensure_worker(session)
-            return _told(session, found, f"{handle(found)} is being cancelled")
+            return told(session, found, f"{handle(found)} is being cancelled")
         row = session.parts.desk.cancel_step(Ref(found.id, session.step(found, step).key), session.me)
         ensure_worker(session)
         word = "is being stopped" if row.state is StepState.RUNNING else "is cancelled"
-        return _told(session, found, f"{row.key} {word}", step=row.key)
+        return told(session, session.task(found.id), f"{row.key} {word}", step=row.key)
 
-    @app.command(rich_help_panel=PANEL)
+    register_steps(app)
+
+
+def register_steps(app: typer.Typer) -> None:
+    command = commands(app, "Act")
+
+    @command()
     def retry(
         ctx: typer.Context,
         task: Annotated[str, typer.Argument(help=TASK)],
-        step: Annotated[str | None, typer.Argument(help="may be left out if only one has failed")] = None,
+        step: Annotated[str | None, typer.Argument(help="may be left out if only one can be retried")] = None,
     ) -> int:
-        """Take up a failed or cancelled step again; to a question of the machine: again.
+        """Take up a failed or cancelled step again, in place; to a question of the machine: try again.
 
-        Example: longtask retry @last tests
+        What was skipped because of it comes back by itself; what has completed is never touched.
+
+        Examples:
+            longtask retry @last tests
         """
         session: Session = ctx.obj
         session.outside_only("retry")
         found = session.task(task)
-        row = session.step(found, step) if step else _one_to_retry(session, found)
+        row = session.step(found, step) if step else one_to_retry(session, found)
         if row.state is StepState.WAITING and row.waiting_for is WaitingFor.USER:
             row = session.parts.desk.answer(Ref(found.id, row.key), "again", session.me, ask=row.ask)
         else:
             row = session.parts.desk.retry(Ref(found.id, row.key), session.me)
         ensure_worker(session)
-        return _told(session, session.task(found.id), f"{row.key} is {row.state} again", step=row.key)
+        return told(session, session.task(found.id), f"{row.key} is {row.state} again", step=row.key)
 
-    @app.command(rich_help_panel=PANEL)
+    @command()
     def skip(
         ctx: typer.Context,
         task: Annotated[str, typer.Argument(help=TASK)],
-        step: Annotated[str, typer.Argument()],
+        step: Annotated[str, typer.Argument(help="failed, cancelled, or not begun")],
     ) -> int:
-        """Go on without a step: a failed one counts as tolerated, one that has not begun is not wanted any more.
+        """Go on without a step.
 
-        Example: longtask skip @last lint
+        A failed or cancelled one counts as tolerated, and what needs it runs. One that has not begun is not wanted any
+        more, and what needs it is not wanted either.
+
+        Examples:
+            longtask skip @last lint
         """
         session: Session = ctx.obj
         session.outside_only("skip")
         found = session.task(task)
         row = session.parts.desk.skip(Ref(found.id, session.step(found, step).key), session.me)
         ensure_worker(session)
-        return _told(session, session.task(found.id), f"{row.key}: the task goes on without it", step=row.key)
+        return told(session, session.task(found.id), f"{row.key}: the task goes on without it", step=row.key)
 
 
-def _one_to_retry(session: Session, task: Task) -> Step:
-    rows = session.parts.records.steps(task.id)
+def one_to_retry(session: Session, task: Task) -> Step:
+    rows = look(session.parts.store, task.id).steps
     asking = [r for r in rows if r.state is StepState.WAITING and "again" in ((r.question or {}).get("answers") or ())]
     bad = [r for r in rows if r.state in (StepState.FAILED, StepState.CANCELLED) and not r.tolerated and not r.owner]
     found = asking or bad
-    if len(found) != 1:
-        names = ", ".join(repr(r.key) for r in found) or "none"
-        raise Refused(f"task {handle(task)!r}: steps that could be retried: {names}; name one")
-    return found[0]
+    if len(found) == 1:
+        return found[0]
+    name = handle(task)
+    if not found:
+        raise Refused(
+            f"task {name!r} is {status(task)}: no step has failed or was cancelled; {session.command('why', name)}"
+        )
+    names = ", ".join(repr(r.key) for r in found[:RETRIED_SHOWN])
+    raise Refused(f"task {name!r}: {len(found)} steps could be retried ({names}); name one")
 
 
-def _payload(pairs: list[str], data: str | None) -> dict[str, Json]:
+def payload_of(pairs: list[str], data: str | None) -> dict[str, Json]:
     payload: dict[str, Json] = {}
     if data is not None:
         try:
@@ -158,7 +211,7 @@ def _payload(pairs: list[str], data: str | None) -> dict[str, Json]:
         payload.update(given)
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not equals:
+        if not equals or not key:
             raise BadPlan(f"argument {pair!r}: write KEY=VALUE, or --data JSON")
         payload[key] = value
     return payload

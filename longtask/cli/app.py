@@ -1,127 +1,187 @@
-"""The commands, and how errors are told."""
+"""Which command is meant, and how errors are told.
+
+Only the module of the command that was called is imported.  `--database` and `--json` may stand anywhere.
+"""
 
 from __future__ import annotations
 
+import importlib
 import logging
+import os
 import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
 import typer
 
 from longtask import __version__
-from longtask.cli import act, decide, demo, doctor, look, plans, run, worker
-from longtask.cli.session import FAILED, USAGE, Session, quiet_pipe
-from longtask.core.errors import BadPlan, LongTaskError
+from longtask.cli.help import Group
+from longtask.cli.session import DETACHED, FAILED, USAGE, Session, quiet_pipe
+from longtask.core.errors import BadPlan, LongTaskError, NotFound, Refused, StoreBusy, StoreError, WorkspaceError
+from longtask.core.graph import did_you_mean
 
+COMMANDS = {  # and the modules that they are in
+    "run": "run",
+    "demo": "demo",
+    "init": "plans",
+    "plan": "plans",
+    "ls": "look",
+    "show": "look",
+    "why": "look",
+    "watch": "follow",
+    "events": "follow",
+    "logs": "follow",
+    "diff": "decide",
+    "artifacts": "look",
+    "approve": "decide",
+    "reject": "decide",
+    "signal": "act",
+    "pause": "act",
+    "resume": "act",
+    "cancel": "act",
+    "retry": "act",
+    "skip": "act",
+    "worker": "worker",
+    "doctor": "doctor",
+}
+ERROR_WORDS = (
+    (BadPlan, "bad_plan"),
+    (NotFound, "not_found"),
+    (Refused, "refused"),
+    (StoreBusy, "store_busy"),
+    (StoreError, "store"),
+    (WorkspaceError, "workspace"),
+)
 HELP = """Carry engineering work to its end that is too big for one agent run.
 
     longtask init                 write a starter plan
     longtask run longtask.yaml    run it, and watch
     longtask show @last           where it stands
-    longtask why @last            what it waits for, and what helps
-    longtask demo                 a real migration, with recorded words of a model
+    longtask why @last            what it waits for, since when, and what helps
+    longtask demo                 a real migration, with the recorded words of a model
 
-A TASK is named by its id or a prefix of it, by NAME-n, or by @last.
-Exit codes: 0 completed, 1 failed, 2 bad plan or usage, 3 waits for somebody, 4 cancelled, 130 detached.
+A task is named by its id or a prefix of it, by NAME-n, or by @last. Exit codes: 0 completed, 1 failed, 2 bad plan or
+usage, 3 waits for somebody, 4 cancelled, 130 detached.
 """
 
 
-def make_app(session: Session) -> typer.Typer:
+class Usage(Exception):
+    """The command line cannot be understood."""
+
+
+def make_app(only: str | None = None) -> typer.Typer:
+    """`only`: just the commands of this module."""
     app = typer.Typer(
         name="longtask",
+        cls=Group,
         help=HELP,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
-        context_settings={"help_option_names": ["-h", "--help"], "obj": session, "max_content_width": 110},
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
 
     @app.callback()
-    def top(
-        database: str = typer.Option(None, "--database", metavar="PATH", help="where tasks are kept"),
-        json: bool = typer.Option(False, "--json", help="machine-readable output"),
-        version: bool = typer.Option(False, "--version", help="show the version"),
-    ) -> None:
-        """Also accepted after the command."""
+    def top() -> None:
+        """A group, even of one command."""
 
-    for group in (run, look, decide, act, worker, doctor, demo):
-        group.register(app)
-    plans.register(app)
+    for module in dict.fromkeys([only] if only else COMMANDS.values()):
+        importlib.import_module(f"longtask.cli.{module}").register(app)
     return app
 
 
 def split_global(words: Sequence[str]) -> tuple[list[str], str | None, bool]:
-    """Takes `--database X` and `--json` out, wherever they stand before a `--`."""
+    """Takes `--database X` and `--json` out, wherever they stand before a `--`.  Raises Usage."""
     rest: list[str] = []
     database, json = None, False
-    at = 0
-    while at < len(words):
-        word = words[at]
+    left = iter(words)
+    for word in left:
         if word == "--":
-            rest += words[at:]
-            break
-        if word == "--json":
+            rest += [word, *left]
+        elif word == "--json":
             json = True
-        elif word == "--database" and at + 1 < len(words):
-            at += 1
-            database = words[at]
-        elif word.startswith("--database="):
-            database = word.partition("=")[2]
+        elif word == "--database" or word.startswith("--database="):
+            database = next(left, "") if word == "--database" else word.partition("=")[2]
+            if not database or database.startswith("--"):
+                raise Usage("option --database needs a path")
         else:
             rest.append(word)
-        at += 1
     return rest, database, json
 
 
 def run_command(session: Session, words: list[str]) -> int:
-    app = make_app(session)
+    name = next((word for word in words[:1] if not word.startswith("-")), None)
+    if name is not None and name not in COMMANDS:
+        raise Usage(f"no command {name!r}{did_you_mean(name, COMMANDS)}; list them: longtask --help")
+    app = make_app(COMMANDS[name] if name else None)
+    app.info.context_settings = {**(app.info.context_settings or {}), "obj": session}
     try:
-        with quiet_pipe():
-            code = app(args=words, standalone_mode=False, prog_name="longtask")
-            return code if isinstance(code, int) else 0
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message())
-        return USAGE
-    except click.ClickException as error:
-        error.show(sys.stderr)
-        return USAGE
-    except (click.Abort, KeyboardInterrupt):
-        print("longtask: stopped", file=sys.stderr)
-        return 130
-    except click.exceptions.Exit as ended:
-        return ended.exit_code
+        code = app(args=words, standalone_mode=False, prog_name="longtask")
+        return code if isinstance(code, int) else 0
+    except typer.Exit as ended:
+        return int(ended.exit_code)
+    except Exception as error:
+        # What typer makes of a wrong command line has another family of classes in nearly every version.
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(str(getattr(error, "message", "")) or app_help(name), end="")
+            return USAGE
+        if isinstance(error, LongTaskError) or not hasattr(error, "format_message"):
+            raise
+        text = str(error.format_message()).strip().rstrip(".")
+        path = getattr(getattr(error, "ctx", None), "command_path", "longtask")
+        raise Usage(f"{text[:1].lower()}{text[1:]}; see: {path} --help") from None
+
+
+def app_help(name: str | None) -> str:
+    return f"see: longtask {name or ''} --help\n"
 
 
 def call(words: Sequence[str]) -> int:
     """Runs one call and answers its exit code; no exception leaves it."""
-    rest, database, json = split_global(words)
-    if "--version" in rest[:1]:
-        print(f"longtask {__version__}")
-        return 0
-    session = Session(database, json)
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(message)s")
+    for name in ("stdout", "stderr"):  # `longtask … >&-`
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    session = Session(json="--json" in words)
     try:
-        return run_command(session, rest)
-    except BadPlan as bad:
-        if json:
-            session.give({"error": "bad_plan", "problems": [str(p) for p in bad.problems]})
-        for problem in bad.problems:
-            print(f"longtask: {problem}", file=sys.stderr)
-        return USAGE
+        rest, database, _ = split_global(words)
+        session.database = database
+        if rest[:1] in (["--version"], ["-V"]):
+            print(f"longtask {__version__}")
+            return 0
+        logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(message)s")
+        code = 0  # when whoever read has gone away
+        with quiet_pipe():
+            code = run_command(session, rest)
+        return code
+    except (typer.Abort, KeyboardInterrupt):
+        return tell(session, "stopped", "stopped", DETACHED)
+    except Usage as error:
+        return tell(session, "usage", str(error), USAGE)
     except LongTaskError as error:
-        if json:
-            session.give({"error": type(error).__name__, "message": str(error)})
-        print(f"longtask: {error}", file=sys.stderr)
-        return FAILED if not isinstance(error, BadPlan) else USAGE
+        return tell_error(session, error)
     except Exception as error:  # noqa: BLE001  the last word: short for people, whole in a file
         file = Path(tempfile.mkstemp(prefix="longtask-error-", suffix=".txt")[1])
         file.write_text(traceback.format_exc())
-        print(f"longtask: unexpected {type(error).__name__}: {error}; the whole story is in {file}", file=sys.stderr)
-        return FAILED
+        text = f"unexpected {type(error).__name__}: {error}; the whole story, for a report, is in {file}"
+        return tell(session, "unexpected", text, FAILED)
     finally:
         session.close()
+
+
+def tell_error(session: Session, error: LongTaskError) -> int:
+    word = next((word for kind, word in ERROR_WORDS if isinstance(error, kind)), "error")
+    usage = isinstance(error, BadPlan | NotFound) or session.submitting
+    problems = [str(p) for p in error.problems] if isinstance(error, BadPlan) else None
+    return tell(session, word, str(error), USAGE if usage else FAILED, problems)
+
+
+def tell(session: Session, word: str, text: str, code: int, problems: list[str] | None = None) -> int:
+    """An error: for people on stderr; as the one JSON document on stdout too, if JSON was asked for."""
+    if session.json:
+        more = {} if problems is None else {"problems": problems}
+        session.give({"error": word, "message": text, "exit_code": code, **more})
+    for line in problems or [text]:
+        session.err.write(f"longtask: {line}")
+    return code

@@ -1,4 +1,8 @@
-"""The user's background worker: found or started, so that work goes on when the terminal closes."""
+"""The user's background worker: found or started, so that work goes on when the terminal closes.
+
+It has a session of its own, a log, and ends after ten idle minutes.  Commands that make work ready call
+`ensure_worker`; whoever watches keeps one alive with a `Keeper`.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,55 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from longtask.cli.session import Session
+from longtask.cli.session import Session, inside_step
+from longtask.core.errors import StoreError
+from longtask.core.machine import status
+from longtask.core.model import POOL_DEFAULT, Task
 from longtask.store.contract import WorkerRow
 
-ALIVE_MS = 30_000
+ALIVE_MS = 30_000  # a worker tells every five seconds that it is there
 IDLE_EXIT = "10m"
+LOG_BYTES_MAX = 20_000_000
+LOG_LINES_SHOWN = 5
+LOOK_EVERY_S = 3.0
+STARTS_MAX = 5
+MOVING = ("running", "queued", "cancelling", "waiting_timer")  # words of tasks that need a worker now
 
 
 def live_workers(session: Session) -> list[WorkerRow]:
-    """Workers seen lately; on this machine also with a living process."""
+    """Workers of the usual pool that were seen lately; on this machine also with a living process."""
     store = session.parts.store
-    rows = [row for row in store.workers(1_000) if row.seen_at >= store.now() - ALIVE_MS]
+    since = store.now() - ALIVE_MS
+    rows = [row for row in store.workers(1_000) if row.seen_at >= since and POOL_DEFAULT in row.pools]
     return [row for row in rows if row.host != os.uname().nodename or _lives(row.pid)]
+
+
+def idle(session: Session, tasks: Sequence[Task]) -> bool:
+    """Tasks that should move, and nobody who moves them."""
+    return any(status(task) in MOVING for task in tasks) and not live_workers(session)
+
+
+def warn_if_idle(session: Session, tasks: Sequence[Task]) -> None:
+    """Open tasks that nothing works on look alive otherwise."""
+    if idle(session, tasks):
+        what = "it" if len(tasks) == 1 else "open tasks"
+        session.warn(f"nothing works on {what} now: no worker is alive; start one: {session.command('worker')}")
 
 
 def _lives(pid: int) -> bool:
     try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in "ZX"
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            return False
+    except OSError:
+        return True
+    try:  # a system without /proc
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
@@ -32,30 +67,75 @@ def _lives(pid: int) -> bool:
     return True
 
 
+def log_file(session: Session) -> Path:
+    return session.config.logs / "worker.log"
+
+
 def ensure_worker(session: Session, extra: Sequence[str] = ()) -> None:
-    """Starts one in a session of its own if none lives.  Safe when several commands do it at once."""
-    if live_workers(session):
-        return
-    config = session.config
-    config.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(config.logs / "worker.lock", "w") as lock:
+    """Starts one in a session of its own if none lives.  Safe when several commands do it at once.
+
+    Raises StoreError with the last words of one that could not start."""
+    if inside_step() or live_workers(session):
+        return  # whoever runs the step is alive
+    logs = session.config.logs
+    logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(logs / "worker.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if live_workers(session):
-            return
-        ready_r, ready_w = os.pipe()
-        with open(config.logs / "worker.log", "ab") as log:
+        if not live_workers(session):
+            _start(session, extra)
+
+
+def _start(session: Session, extra: Sequence[str]) -> None:
+    config, log_path = session.config, log_file(session)
+    if log_path.exists() and log_path.stat().st_size > LOG_BYTES_MAX:
+        log_path.replace(log_path.with_suffix(".log.1"))
+    database = config.database
+    if "://" not in database:
+        database = os.path.abspath(os.path.expanduser(database))
+    command = [sys.executable, "-m", "longtask.cli.main", "--database", database, "worker", "--idle-exit", IDLE_EXIT]
+    ready_r, ready_w = os.pipe()
+    with open(ready_r, "rb") as ready, open(log_path, "ab") as log:
+        try:
             subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "longtask.cli.main", "--database", config.database),
-                    *("worker", "--idle-exit", IDLE_EXIT, "--ready-fd", str(ready_w), *extra),
-                ],
+                [*command, "--ready-fd", str(ready_w), *extra],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
                 pass_fds=(ready_w,),
+                cwd=config.home,  # it may outlive the folder that the command was called in
                 env={**os.environ, "LONGTASK_HOME": str(config.home)},
             )
-        os.close(ready_w)
-        os.read(ready_r, 1)  # until it has registered, or died
-        os.close(ready_r)
+        finally:
+            os.close(ready_w)
+        if not ready.read(1):  # it has registered, or died
+            said = log_path.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+            raise StoreError(
+                f"the background worker did not start; {log_path} ends with: {' | '.join(said) or 'nothing'}; "
+                f"try it in the foreground: {session.command('worker')}"
+            )
+
+
+class Keeper:
+    """Asked at each look of a view: True to go on.  Starts another worker when the last one has died meanwhile."""
+
+    def __init__(self, session: Session, extra: Sequence[str] = ()) -> None:
+        self._session = session
+        self._extra = extra
+        self._looked_at = time.monotonic()
+        self._starts = 0
+
+    def __call__(self, task: Task) -> bool:
+        if time.monotonic() - self._looked_at < LOOK_EVERY_S:
+            return True
+        self._looked_at = time.monotonic()
+        if not idle(self._session, [task]):
+            return True
+        self._starts += 1
+        if self._starts > STARTS_MAX:
+            raise StoreError(
+                f"the background worker has died {STARTS_MAX} times meanwhile; {log_file(self._session)} tells more"
+            )
+        self._session.warn("the background worker has died; another one goes on")
+        ensure_worker(self._session, self._extra)
+        return True

@@ -2,6 +2,7 @@
 
 Only the model's words are recorded.  `--crash` kills the worker with SIGKILL, inside an agent's edit and inside the
 tests, and counts from a file outside the database what was executed, and whether anything finished ran again.
+However the demo ends, no worker of its own outlives it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,21 +25,28 @@ import typer
 
 from longtask.agents.witness import VARIABLE, count
 from longtask.boot import branch_of, read_document
+from longtask.cli.asking import ask_inline
 from longtask.cli.decide import shown_lines
-from longtask.cli.demo_input import RECORDING, prepare
+from longtask.cli.demo_input import RECORDING, prepare, registry_settings
+from longtask.cli.help import commands
 from longtask.cli.run import submit
-from longtask.cli.session import COMPLETED, FAILED, Session, exit_code, handle
-from longtask.cli.viewing import Cursor, plain_view, view
-from longtask.core.errors import Refused
-from longtask.core.model import Task
+from longtask.cli.session import COMPLETED, DETACHED, FAILED, WAITS, Session, exit_code, handle
+from longtask.cli.viewing import PlainView, end_lines, live_view
+from longtask.config import DATABASE, HOME
+from longtask.core.errors import StoreError
+from longtask.core.model import Step, Task
 from longtask.store.contract import Ref
 
 HONEST = "the model's words are a recording; all else is real"
 EDITED = ("core", "calendar", "vcard")  # agent steps; the first edit of one of them is followed by a kill
-TESTS = "tests"
+TESTS, PROOF = "tests", "proof"
+FILES = ("vobject.patch", "report.md")
 COMMANDS_EXPECTED = 6  # baseline, analysis, the tests three times, the proof
 LOOK_EVERY_S = 0.02
-LIMIT_S = 600
+LIMIT_S = 1_800  # when no person is there to see that it hangs
+LEASE, LEASE_CRASH = "15s", "2s"
+HIRED_MAX = 5  # beyond those that were killed
+DYING_S = 15
 
 
 @dataclass(slots=True)
@@ -45,53 +54,83 @@ class Crew:
     """The demo's worker processes; `kills` counts those that were killed with SIGKILL, not those that were drained."""
 
     session: Session
-    log: Path
+    place: Path
+    workers: int
     lease: str
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     kills: int = 0
-
-    def hire(self) -> None:
-        config = self.session.config
-        command = [
-            sys.executable,
-            "-m",
-            "longtask.cli.main",
-            "--database",
-            config.database,
-            "worker",
-            "--lease",
-            self.lease,
-        ]
-        with open(self.log, "ab") as log:
-            self.processes.append(
-                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-            )
-
-    def kill_all(self, why: str, say: Callable[[str], None]) -> None:
-        for process in self.processes:
-            process.kill()
-        for process in self.processes:
-            process.wait()
-        self.kills += len(self.processes)
-        count_now = len(self.processes)
-        self.processes.clear()
-        say(f"  *** killed the worker with SIGKILL: {why}; another one takes over when its lease ends")
-        for _ in range(count_now):
-            self.hire()
-
-    def dismiss(self) -> None:
-        for process in self.processes:
-            process.send_signal(signal.SIGTERM)
-        for process in self.processes:
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    hired: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def alive(self) -> bool:
-        return any(process.poll() is None for process in self.processes)
+    def log(self) -> Path:
+        return self.place / "worker.log"
+
+    def hire(self) -> None:
+        """Up to the number of workers.  One that is left alone for long (the demo was killed) ends by itself."""
+        command = [sys.executable, "-m", "longtask.cli.main", "--database", self.session.config.database]
+        command += ["worker", "--lease", self.lease, "--idle-exit", "5m"]
+        with open(self.log, "ab") as log:
+            while len(self.processes) < self.workers:
+                self.hired += 1
+                self.processes.append(
+                    subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+                )
+
+    def kill_all(self, why: str) -> None:
+        with self.lock:
+            for process in self.processes:
+                process.kill()
+            for process in self.processes:
+                process.wait()
+            self.kills += len(self.processes)
+            self.processes.clear()
+            self.session.say(f"  *** killed the worker with SIGKILL: {why}; another one takes over when its lease ends")
+            self.hire()
+
+    def keep(self, task: Task) -> bool:
+        """For a view: somebody works on it."""
+        with self.lock:
+            self.processes[:] = [process for process in self.processes if process.poll() is None]
+            if not self.processes and self.hired - self.kills > HIRED_MAX * self.workers:
+                raise StoreError(f"the demo's workers end again and again; {self.log} tells why")
+            self.hire()
+        return True
+
+    def dismiss(self) -> None:
+        """They give back what runs, and end; whoever does not is killed, and its warden kills the rest."""
+        with self.lock:
+            for process in self.processes:
+                process.send_signal(signal.SIGTERM)
+            try:
+                for process in self.processes:
+                    process.wait(DYING_S)
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):
+                for process in self.processes:
+                    process.kill()
+                for process in self.processes:
+                    process.wait()
+            self.processes.clear()
+
+
+class Killer(threading.Thread):
+    """Kills inside an agent's step after an edit, then inside the tests."""
+
+    def __init__(self, crew: Crew, witness: Path) -> None:
+        super().__init__(name="killer", daemon=True)
+        self._crew, self._witness = crew, witness
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        waiting: list[tuple[str, Callable[[dict[str, Any]], bool]]] = [
+            ("an agent had just made an edit", lambda line: line["step"] in EDITED and line["name"] == "edit"),
+            ("the tests were running", lambda line: line["step"] == TESTS and line["kind"] == "command"),
+        ]
+        while waiting and not self.over.wait(LOOK_EVERY_S):
+            why, fits = waiting[0]
+            if any(fits(line) for line in witnessed(self._witness)):
+                waiting.pop(0)
+                self._crew.kill_all(why)
 
 
 def witnessed(path: Path) -> list[dict[str, Any]]:
@@ -102,150 +141,170 @@ def witnessed(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
-class Killer(threading.Thread):
-    """Kills inside an agent's step after an edit, then inside the tests."""
-
-    def __init__(self, crew: Crew, witness: Path, say: Callable[[str], None]) -> None:
-        super().__init__(name="killer", daemon=True)
-        self._crew, self._witness, self._say = crew, witness, say
-        self.over = threading.Event()
-
-    def run(self) -> None:
-        waiting = [
-            ("an agent had just made an edit", lambda line: line["step"] in EDITED and line["name"] == "edit"),
-            ("the tests were running", lambda line: line["step"] == TESTS and line["kind"] == "command"),
-        ]
-        while waiting and not self.over.wait(LOOK_EVERY_S):
-            why, fits = waiting[0]
-            if any(fits(line) for line in witnessed(self._witness)):
-                waiting.pop(0)
-                self._crew.kill_all(why, self._say)
-
-
 def register(app: typer.Typer) -> None:
-    @app.command(rich_help_panel="Run")
+    command = commands(app, "Run")
+
+    @command()
     def demo(
         ctx: typer.Context,
-        crash: Annotated[bool, typer.Option("--crash", help="kill the worker twice, count what ran again")] = False,
-        folder: Annotated[Path | None, typer.Option(help="where; default: a fresh temporary folder")] = None,
-        workers: Annotated[int, typer.Option(help="worker processes", min=1, max=8)] = 1,
+        crash: Annotated[bool, typer.Option("--crash", help="kill the worker twice, and count what ran again")] = False,
+        folder: Annotated[
+            Path | None, typer.Option(metavar="PATH", help="where; default: a fresh temporary folder")
+        ] = None,
+        workers: Annotated[int, typer.Option(metavar="N", help="worker processes; default: 1", min=1, max=8)] = 1,
     ) -> int:
-        """Bring a library of 2018 to Python 3.11: real code, real tests, real merges; recorded words of a model.
+        """Bring a library of 2018 to Python 3.11: real code, tests and merges, recorded words of a model.
 
-        Example: longtask demo --crash --json
+        It fetches the library with pip, and keeps all it does in a folder of its own. On a terminal you are asked to
+        approve the change; elsewhere the demo approves, and says so.
+
+        Examples:
+            longtask demo
+            longtask demo --crash --json
         """
         session: Session = ctx.obj
         place = (folder or Path(tempfile.mkdtemp(prefix="longtask-demo-"))).absolute()
-        place.mkdir(parents=True, exist_ok=True)
-        return play(session, place, crash=crash, workers=workers)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            with _ended_politely():
+                return play(session, place, crash=crash, workers=workers)
+        finally:
+            if folder is None and not any(place.iterdir()):
+                place.rmdir()
+
+
+@contextmanager
+def _ended_politely() -> Iterator[None]:
+    """SIGTERM and a closed terminal end the demo as Ctrl-C does."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def play(session: Session, place: Path, *, crash: bool, workers: int) -> int:
-    say = session.say
-    say(HONEST)
-    repo = prepare(place, lambda text: say(f"  {text}"))
+    session.say(HONEST)
+    repo = prepare(place, lambda text: session.say(f"  {text}"))
     witness = place / "witness.jsonl"
     witness.unlink(missing_ok=True)
-    os.environ["LONGTASK_HOME"] = str(place / "home")
-    os.environ[VARIABLE] = str(witness)
-    session.database = session.database or str(place / "home" / "longtask.db")
-    task = submit(session, repo.plan, attended=False)
-    crew = Crew(session, place / "worker.log", "2s" if crash else "15s")
-    killer = Killer(crew, witness, say)
+    home = place / "home"
+    os.environ |= {HOME: str(home), VARIABLE: str(witness)}
+    os.environ.pop(DATABASE, None)
+    session.environment[HOME] = str(home)
+    if session.database is None:  # what an earlier demo in this folder has left undone would be done beside this one
+        for old in session.parts.store.tasks(open_only=True, workspace_id=None, before=0, limit=100):
+            session.parts.desk.cancel(old.id, session.me, "a new demo begins")
+    task = submit(session, repo.plan, attended=False, secrets=tuple(registry_settings()))
+    crew = Crew(session, place, workers, LEASE_CRASH if crash else LEASE)
+    killer = Killer(crew, witness) if crash else None
     began = time.monotonic()
     try:
-        for _ in range(workers):
-            crew.hire()
-        if crash:
+        crew.hire()
+        if killer is not None:
             killer.start()
-        code = follow(session, task, crew)
+        code = follow(session, task, crew, plain=crash)
+    except KeyboardInterrupt:
+        code = DETACHED
     finally:
-        killer.over.set()
-        if crash:
+        if killer is not None:
+            killer.over.set()
             killer.join()
         crew.dismiss()
-    task = session.task(task.id)
-    return finish(session, task, place, witness, crew, code, crash, time.monotonic() - began)
+    return finish(session, session.task(task.id), crew, witness, code, crash, time.monotonic() - began)
 
 
-def follow(session: Session, task: Task, crew: Crew) -> int:
-    """Watches to the end; without a terminal it answers the approval itself, and says so."""
-    cursor, until = Cursor(), time.monotonic() + LIMIT_S
+def follow(session: Session, task: Task, crew: Crew, *, plain: bool) -> int:
+    """Watches to the end.  Without a terminal it answers the approval itself, and says so."""
+    until = time.monotonic() + LIMIT_S
 
-    def alive() -> bool:
-        if time.monotonic() > until:
-            raise Refused(f"demo: not at its end after {LIMIT_S} s; its folder tells more: {crew.log.parent}")
-        return crew.alive or crew.kills > 0
+    def keep(now: Task) -> bool:
+        if not session.interactive and time.monotonic() > until:
+            raise StoreError(f"demo: not at its end after {LIMIT_S} s; its folder tells more: {crew.place}")
+        return crew.keep(now)
 
+    if session.live and not plain:
+        return live_view(session, task, keep, ends=False)
+    told = PlainView(session, task.id, silent=session.json, ends=False)
     while True:
-        if session.interactive:
-            return view(session, task, alive=alive)
-        code = plain_view(session, task.id, alive, cursor, quiet=session.json)
+        code = told.run(keep)
         asking = session.parts.store.asking(task_id=task.id, limit=1)
         if not asking:
             return code
         step = asking[0][1]
-        for line in shown_lines(step.question or {}):
-            session.say(f"    {line}")
-        session.say("  no terminal: the demo approves")
-        digest = (step.question or {}).get("digest")
-        session.parts.desk.answer(Ref(task.id, step.key), "approve", "demo", ask=step.ask, digest=digest)
+        if not session.interactive:
+            _approve(session, task, step)
+        elif not ask_inline(session, task, step):
+            return WAITS
 
 
-def finish(
-    session: Session, task: Task, place: Path, witness: Path, crew: Crew, code: int, crash: bool, seconds: float
-) -> int:
+def _approve(session: Session, task: Task, step: Step) -> None:
+    question = step.question or {}
+    for line in shown_lines(session, task, {**question, "text": "no terminal: the demo approves"}):
+        session.say(f"    {line}")
+    digest = question.get("digest")
+    session.parts.desk.answer(Ref(task.id, step.key), "approve", "demo", ask=step.ask, digest=digest)
+
+
+def finish(session: Session, task: Task, crew: Crew, witness: Path, code: int, crash: bool, seconds: float) -> int:
+    kept = keep_files(session, task, crew.place)
+    found = count(witnessed(witness))
+    counted = {
+        "kills": crew.kills,
+        "executed": found.executed,
+        "expected": expected(crew.place),
+        "repeated": found.repeated,
+    }
+    if code == COMPLETED and (found.repeated or found.executed < counted["expected"] or (crash and crew.kills < 2)):
+        code = FAILED
+    tests = last_line(session, task)
+    if session.json:
+        more = {"handle": handle(task), "seconds": round(seconds, 1), "folder": str(crew.place), "files": kept}
+        session.give({**counted, "status": str(task.state), "tests": tests, "task": task.id, **more})
+        return code
+    if code == DETACHED:
+        session.say(
+            f"\nstopped, and its worker with it; begin again: {session.command('demo', '--folder', str(crew.place))}"
+        )
+        return code
+    if not task.ended or task.state != "completed":
+        for line in end_lines(session, task):
+            session.say(line)
+        session.say(f"the demo did not come to its end; what the worker said is in {crew.log}")
+        return code or exit_code(task)
+    if crash:
+        session.say("  ".join(f"{name} {n}" for name, n in counted.items()))
+    session.say(f"tests of the patched library, on a clean checkout: {tests}")
+    for name, path in kept.items():
+        session.say(f"  {name:<14} {path}")
+    session.say(f"  {'branch':<14} {branch_of(task)} in {crew.place / 'vobject'}")
+    session.say(f"it took {seconds:.0f} s; look again: {session.command('show', handle(task))}")
+    return code
+
+
+def keep_files(session: Session, task: Task, place: Path) -> dict[str, str]:
+    """Patch and report beside the repository."""
     made = {a["name"]: a for a in session.parts.records.artifacts(task.id)}
     kept: dict[str, str] = {}
-    for name in ("vobject.patch", "report.md"):
+    for name in FILES:
         if name in made:
             target = place / name
             target.write_bytes(session.parts.artifacts.read(task.workspace_id, made[name]["digest"]))
             kept[name] = str(target)
-    tests = last_line(session, task)
-    counted: dict[str, Any] = {}
-    if crash:
-        lines = witnessed(witness)
-        found = count(lines)
-        counted = {
-            "kills": crew.kills,
-            "executed": found.executed,
-            "expected": expected(place),
-            "repeated": found.repeated,
-        }
-        if crew.kills < 2 or found.repeated or found.executed < counted["expected"]:
-            code = FAILED
-    if session.json:
-        session.give(
-            {
-                **counted,
-                "status": str(task.state),
-                "tests": tests,
-                "seconds": round(seconds, 1),
-                "folder": str(place),
-                "files": kept,
-            }
-        )
-        return code
-    if code != COMPLETED:
-        session.say(f"the demo did not end well; what the worker said is in {crew.log}")
-        return code or exit_code(task)
-    if crash:
-        session.say(json.dumps(counted))
-    session.say(f"tests of the patched library, on a clean checkout: {tests}")
-    for name, path in kept.items():
-        session.say(f"  {name:<14} {path}")
-    session.say(f"  branch         {branch_of(task)} in {place / 'vobject'}")
-    look = f"LONGTASK_HOME={place / 'home'} longtask show {handle(task)}"
-    session.say(f"it took {seconds:.0f} s; {HONEST}\nlook again: {look}")
-    return code
+    return kept
 
 
-def last_line(session: Session, task: Task) -> str:
-    """What pytest said last of the patched library: `38 passed, 1 skipped`."""
-    step = session.step(task, "proof")
+def last_line(session: Session, task: Task) -> str | None:
+    """What pytest said last of the patched library: `38 passed, 1 skipped in 0.6s`.  None: it did not come to that."""
+    step = session.step(task, PROOF)
     result = step.result if isinstance(step.result, dict) else {}
-    return str(result.get("summary") or step.reason or step.state)
+    summary = result.get("summary") or step.reason
+    return str(summary) if summary else None
 
 
 def expected(place: Path) -> int:

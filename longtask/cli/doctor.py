@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
-from longtask.cli.background import live_workers
-from longtask.cli.session import FAILED, Session, handle
+from longtask.cli.background import idle, live_workers
+from longtask.cli.help import commands
+from longtask.cli.session import FAILED, TASK, Session, handle
 from longtask.core.errors import LongTaskError
-from longtask.core.machine import status
-from longtask.core.model import Edge, Step, StepSpec, Task
+from longtask.core.model import Edge, StepSpec, Task
 from longtask.core.oracle import audit
 from longtask.store.contract import Store
 from longtask.workspace.git import check_version
@@ -23,7 +23,10 @@ from longtask.workspace.workspace import Workspace
 
 PAGE = 500
 STEPS_AUDITED_MAX = 20_000  # a larger task is audited when it is named
+LEASES_MAX = 10_000
 FREE_BYTES_MIN = 1_000_000_000
+READS_MAX = 5  # of a task that moves while it is read
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,42 +39,92 @@ class Finding:
 
 
 def register(app: typer.Typer) -> None:
-    @app.command(rich_help_panel="Operate")
+    command = commands(app, "Operate")
+
+    @command()
     def doctor(
         ctx: typer.Context,
-        task: Annotated[str | None, typer.Argument(help="only this task, at any size")] = None,
-        limit: Annotated[int, typer.Option(help="audit at most so many tasks, newest first", min=1)] = 200,
+        task: Annotated[str | None, typer.Argument(help=f"only this one, of any size: {TASK}")] = None,
+        limit: Annotated[
+            int,
+            typer.Option("-n", "--limit", metavar="N", help="audit so many tasks, newest first; default: 200", min=1),
+        ] = 200,
     ) -> int:
-        """Check the installation and the database: every invariant of the tasks, on the live rows.
+        """Check the installation and the database.
 
-        Example: longtask doctor
+        Every invariant of the machine is checked on the live rows: the journal folded anew must give them, counters
+        must equal a recount. Exit code 1 if anything is wrong.
+
+        Examples:
+            longtask doctor
+            longtask doctor release-12
         """
         session: Session = ctx.obj
         findings: list[Finding] = []
-        checked: list[str] = []
+        notes: list[str] = []
         if task is None:
-            findings += _place(session)
-            findings += _database(session.parts.store)
-            findings += _workers(session)
-        tasks = [session.task(task)] if task else _tasks(session.parts.store, limit)
-        for found in tasks:
+            findings += [*_place(session), *_database(session), *_workers(session)]
+        audited = 0
+        for found in _named(session, task, limit, findings):
             if task is None and found.counts.steps > STEPS_AUDITED_MAX:
-                checked.append(
-                    f"{handle(found)}: {found.counts.steps:,} steps, not audited; longtask doctor {handle(found)}"
-                )
+                more = session.command("doctor", handle(found))
+                notes.append(f"{handle(found)} has {found.counts.steps:,} steps and is not audited; do it with: {more}")
                 continue
-            findings += _task(session, found)
-        if session.json:
-            session.give({"ok": not findings, "tasks": len(tasks), "findings": [asdict(f) for f in findings]})
-        for finding in findings:
-            session.say(f"✗ {finding.what}\n    why: {finding.why}\n    mend: {finding.mend}")
-        for note in checked:
-            session.say(f"- {note}")
-        if not findings:
-            session.say(
-                f"nothing wrong: {session.config.database}, {len(tasks)} tasks audited, git and folders in order"
-            )
-        return FAILED if findings else 0
+            audited += 1
+            findings += _task(session, found, notes)
+        return _tell(session, findings, notes, audited)
+
+
+def _tell(session: Session, findings: list[Finding], notes: list[str], audited: int) -> int:
+    if session.json:
+        session.give({"ok": not findings, "tasks": audited, "findings": [asdict(f) for f in findings], "notes": notes})
+    for finding in findings:
+        session.say([("✗ ", "red"), (finding.what, "bold")])
+        session.say(f"    why:  {finding.why}")
+        session.say([("    mend: ", ""), (finding.mend, "cyan")])
+    for note in notes:
+        session.say(f"- {note}")
+    tasks = "1 task" if audited == 1 else f"{audited:,} tasks"
+    if not findings:
+        session.say(
+            f"nothing is wrong: {tasks} audited, database, git and folders in order ({session.config.database})"
+        )
+    else:
+        session.say(f"{len(findings)} found, {tasks} audited")
+    return FAILED if findings else 0
+
+
+def _named(session: Session, task: str | None, limit: int, findings: list[Finding]) -> Iterator[Task]:
+    if task is not None:
+        yield session.task(task)
+        return
+    before = 0
+    while limit > 0:
+        try:
+            page = session.parts.store.tasks(open_only=False, workspace_id=None, before=before, limit=min(PAGE, limit))
+        except Exception as error:  # noqa: BLE001  damaged rows raise whatever they like
+            findings.append(_unreadable(session, "the list of tasks", error))
+            return
+        yield from page
+        if not page:
+            return
+        limit -= len(page)
+        before = page[-1].number
+
+
+def _unreadable(session: Session, what: str, error: Exception) -> Finding:
+    return Finding(
+        f"{what} cannot be read: {type(error).__name__}: {error}",
+        "the database is damaged, or was written by another program",
+        _restore(session),
+    )
+
+
+def _restore(session: Session) -> str:
+    return f"stop the workers, keep a copy of {session.config.database}, and restore a backup"
+
+
+# --- the installation ---------------------------------------------------------------------------------------------
 
 
 def _place(session: Session) -> Iterator[Finding]:
@@ -80,101 +133,124 @@ def _place(session: Session) -> Iterator[Finding]:
     except LongTaskError as error:
         yield Finding(str(error), "merging and checkpoints need it", "install a newer git")
     home = session.config.home
-    if home.exists():
-        if stat.S_IMODE(home.stat().st_mode) & 0o077 and home.stat().st_uid == os.getuid():
-            yield Finding(
-                f"folder {home} is open to others", "outputs and code of your tasks lie there", f"chmod 700 {home}"
-            )
-        free = shutil.disk_usage(home).free
-        if free < FREE_BYTES_MIN:
-            yield Finding(
-                f"only {free / 1e9:.1f} GB are free at {home}", "a full disk stops every task", "free some; longtask ls"
-            )
-
-
-def _database(store: Store) -> Iterator[Finding]:
-    for problem in store.verify():
+    if not home.exists():
+        return
+    if stat.S_IMODE(home.stat().st_mode) & 0o077 and home.stat().st_uid == os.getuid():
         yield Finding(
-            f"the database is damaged: {problem}",
-            "rows may be missing or wrong",
-            "stop the workers, keep a copy of the file, and restore a backup",
+            f"folder {home} is open to others", "code and outputs of your tasks lie there", f"chmod 700 {home}"
         )
+    free = shutil.disk_usage(home).free
+    if free < FREE_BYTES_MIN:
+        what = f"only {free / 1e9:.1f} GB are free at {home}"
+        yield Finding(what, "a full disk stops every task", "free some there; LONGTASK_HOME names another place")
+
+
+def _database(session: Session) -> Iterator[Finding]:
+    try:
+        problems = session.parts.store.verify()
+    except LongTaskError as error:
+        problems = [str(error)]
+    for problem in problems[:20]:
+        yield Finding(f"the database is damaged: {problem}", "rows may be missing or wrong", _restore(session))
 
 
 def _workers(session: Session) -> Iterator[Finding]:
-    tasks = session.parts.store.tasks(open_only=True, workspace_id=None, before=0, limit=100)
-    moving = [t for t in tasks if status(t) in ("running", "queued", "cancelling")]
-    if moving and not live_workers(session):
-        yield Finding(f"{len(moving)} open tasks and no living worker", "nothing works on them", "longtask worker")
+    try:
+        tasks = session.parts.store.tasks(open_only=True, workspace_id=None, before=0, limit=PAGE)
+        nobody = idle(session, tasks)
+        living = {row.id for row in live_workers(session)}
+        here = os.uname().nodename
+        gone = [row for row in session.parts.store.workers(1_000) if row.host == here and row.id not in living]
+        held = [lease for task in tasks for lease in session.parts.store.leases(task.id, LEASES_MAX)]
+    except Exception as error:  # noqa: BLE001  damaged rows raise whatever they like
+        yield _unreadable(session, "the workers", error)
+        return
+    if nobody:
+        yield Finding(
+            "open tasks have work to do, and no worker is alive", "nothing works on them", session.command("worker")
+        )
+        return
+    dead = {row.id for row in gone}
+    late = [lease for lease in held if lease.worker in dead and lease.due_at < session.parts.store.now() - 60_000]
+    for lease in late[:20]:
+        yield Finding(
+            f"step {lease.step!r} is held by worker {lease.worker!r}, which is dead, a minute beyond its lease",
+            "no scheduler has taken the step back",
+            session.command("worker"),
+        )
 
 
-def _tasks(store: Store, limit: int) -> list[Task]:
-    out: list[Task] = []
-    before = 0
-    while len(out) < limit:
-        page = store.tasks(open_only=False, workspace_id=None, before=before, limit=min(PAGE, limit - len(out)))
-        if not page:
-            break
-        out += page
-        before = page[-1].number
-    return out
+# --- a task -------------------------------------------------------------------------------------------------------
 
 
-def _task(session: Session, task: Task) -> Iterator[Finding]:
+def _task(session: Session, task: Task, notes: list[str]) -> Iterator[Finding]:
     """Audited twice if something looks wrong: a worker may have written between two reads."""
-    if _violations(session, task):
-        for violation in _violations(session, session.parts.store.get_task(task.id)):
-            yield Finding(
-                f"{handle(task)}: {violation}",
-                "an invariant of the machine does not hold: this is a bug of LongTask or a damaged database",
-                f"longtask pause {handle(task)}, keep a copy of {session.config.database}, and report it",
-            )
-    yield from _references(session, task)
+    mend = f"{session.command('pause', handle(task))}, keep a copy of {session.config.database}, and report it"
+    try:
+        wrong = _violations(session, task, notes) and _violations(session, session.parts.store.get_task(task.id), notes)
+    except Exception as error:  # noqa: BLE001  damaged rows raise whatever they like
+        yield _unreadable(session, f"task {handle(task)!r}", error)
+        return
+    for text in wrong:
+        why = "an invariant of the machine does not hold: a bug of LongTask, or a damaged database"
+        yield Finding(f"{handle(task)}: {text}", why, mend)
+    yield from _code(session, task)
+    yield from _artifacts(session, task)
 
 
-def _violations(session: Session, task: Task, tries: int = 5) -> list[str]:
-    store = session.parts.store
-    steps: dict[str, Step] = {}
-    after = ""
-    while page := store.steps(task.id, after, PAGE):
-        steps |= {row.key: row for row in page}
-        after = page[-1].key
-    edges: list[Edge] = []
-    at = ("", "")
-    while found := store.edges(task.id, at, PAGE):
-        edges += [Edge(*pair) for pair in found]
-        at = found[-1]
-    events = []
-    seq = 0
-    while journal := store.events(task.id, seq, PAGE):
-        events += journal
-        seq = journal[-1].seq
-    signals = []
-    number = 0
-    while inbox := store.inbox(task.id, number, PAGE):
-        signals += inbox
-        number = inbox[-1].number
+def _violations(session: Session, task: Task, notes: list[str]) -> list[str]:
+    for _ in range(READS_MAX):
+        found = _audit(session.parts.store, task)
+        newer = session.parts.store.get_task(task.id)
+        if newer.seq == task.seq:
+            return found
+        task = newer
+    notes.append(
+        f"{handle(task)} moves too fast to be audited; pause it first: {session.command('pause', handle(task))}"
+    )
+    return []
+
+
+def _audit(store: Store, task: Task) -> list[str]:
+    steps = {row.key: row for row in _all(lambda after: store.steps(task.id, after, PAGE), lambda row: row.key, "")}
+    edges = [Edge(*pair) for pair in _all(lambda after: store.edges(task.id, after, PAGE), lambda pair: pair, ("", ""))]
+    events = _all(lambda after: store.events(task.id, after, PAGE), lambda event: event.seq, 0)
+    signals = _all(lambda after: store.inbox(task.id, after, PAGE), lambda signal: signal.number, 0)
     specs: dict[int, StepSpec] = {
         n: store.spec(task.id, n) for n in {row.spec for row in steps.values() if not row.gate}
     }
-    leases = store.leases(task.id, 10_000)
-    newer = store.get_task(task.id)
-    if newer.seq != task.seq:  # it moved while it was read; a busy task may have to be paused to be audited
-        return _violations(session, newer, tries - 1) if tries else []
-    found_wrong = audit(task, steps, edges, events, leases, signals, specs, now=store.now())
-    return [f"{v.rule}: {v.text}" for v in found_wrong]
+    leases = store.leases(task.id, LEASES_MAX)
+    found = audit(task, steps, edges, events, leases, signals, specs, now=store.now())
+    return [f"{violation.rule}: {violation.text}" for violation in found]
 
 
-def _references(session: Session, task: Task) -> Iterator[Finding]:
+K = TypeVar("K")
+
+
+def _all(page: Callable[[K], list[T]], cursor: Callable[[T], K], start: K) -> list[T]:
+    out: list[T] = []
+    while found := page(start):
+        out += found
+        start = cursor(found[-1])
+    return out
+
+
+def _code(session: Session, task: Task) -> Iterator[Finding]:
     if not task.workspace_id or not task.head:
         return
+    lost = "the task's code cannot be read"
     try:
         workspace = Workspace.at(session.config.home, task.workspace_id)
         if not workspace.has_commit(task.head):
-            yield Finding(
-                f"{handle(task)}: commit {task.head[:12]} is not in its hub",
-                "the task's code cannot be read",
-                "restore the hub from a backup, or cancel the task",
-            )
+            mend = f"restore {workspace.hub.path} from a backup, or {session.command('cancel', handle(task))}"
+            yield Finding(f"{handle(task)}: commit {task.head[:12]} is not in its hub", lost, mend)
     except LongTaskError as error:
-        yield Finding(f"{handle(task)}: {error}", "the task's code cannot be read", "restore the hub from a backup")
+        yield Finding(f"{handle(task)}: {error}", lost, f"restore {session.config.home / 'hubs'} from a backup")
+
+
+def _artifacts(session: Session, task: Task) -> Iterator[Finding]:
+    for artifact in session.parts.records.artifacts(task.id):
+        path = session.parts.artifacts.path(task.workspace_id or "none", artifact["digest"])
+        if not path.exists():
+            what = f"{handle(task)}: the bytes of artifact {artifact['name']!r} are gone ({path})"
+            yield Finding(what, "it cannot be fetched or shown", f"restore {session.config.artifacts} from a backup")

@@ -76,6 +76,10 @@ def ansi(line: Line) -> str:
     return "".join(f"\033[{SGR[style]}m{text}\033[0m" if style and text else text for text, style in line).rstrip()
 
 
+class ReaderGone(Exception):
+    """Whoever read what is printed (`longtask … | head`) has gone away.  No OSError: typer makes a failure of those."""
+
+
 class Paper:
     """A stream to write lines on.  `terminal`: a person looks at it; then `columns` wide."""
 
@@ -102,10 +106,22 @@ class Paper:
         if not self.whole_unicode:
             text = text.translate(ASCII)
         try:
-            self._stream.write(text)
-        except UnicodeEncodeError:  # the rest of a name that is no UTF-8
-            self._stream.write(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
-        self._stream.flush()
+            try:
+                self._stream.write(text)
+            except UnicodeEncodeError:  # the rest of a name that is no UTF-8
+                self._stream.write(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+            self._stream.flush()
+        except BrokenPipeError:
+            raise ReaderGone from None
+
+    def content(self, content: bytes) -> None:
+        """Byte for byte."""
+        try:
+            self._stream.flush()
+            self._stream.buffer.write(content)
+            self._stream.buffer.flush()
+        except BrokenPipeError:
+            raise ReaderGone from None
 
 
 def _takes(stream: TextIO, text: str) -> bool:

@@ -1,33 +1,76 @@
-"""`longtask why`: what blocks, since when, and the command that helps."""
+"""What a task waits for, since when, and the command that helps: `longtask why`, and the last words of a view."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from longtask.cli.background import live_workers
-from longtask.cli.session import Session, handle
-from longtask.cli.tree import duration, waits_for
+from longtask.cli.paint import first_line
+from longtask.cli.picture import STEPS_MAX, look, need_rows
+from longtask.cli.session import ASKING_MAX, Session, handle, named
+from longtask.cli.tree import duration, question_text, waits_for
+from longtask.core.decide import ANSWERS
 from longtask.core.machine import status
-from longtask.core.model import Role, Step, StepState, Task, TaskState, WaitingFor
-from longtask.store.contract import Ref
+from longtask.core.model import Kind, Question, Role, Step, StepState, Task, TaskState, WaitingFor
 
 S = StepState
 SHOWN_MAX = 10
+WRITES = (Kind.RUN, Kind.AGENT, Kind.FUNCTION)  # kinds of steps that have an output to read
+COMMAND_OF = {"again": "retry", "accept": "approve", "give_up": "reject"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`since`: an instant, 0 when it is not known.  `help`: commands."""
+    """`since`: an instant, 0 when it is not known.  `who`: who may decide, empty for anybody.  `help`: commands."""
 
     what: str
     since: int = 0
     help: tuple[str, ...] = ()
+    step: str | None = None
+    who: tuple[str, ...] = ()
 
 
-def why_lines(session: Session, task: Task, step: Step | None) -> list[Reason]:
+def as_map(reason: Reason) -> dict[str, Any]:
+    return {
+        "what": reason.what,
+        "since": reason.since or None,
+        "help": list(reason.help),
+        "step": reason.step,
+        "who": list(reason.who),
+    }
+
+
+def why(session: Session, task: Task, step: Step | None) -> list[Reason]:
     found = list(_of_task(session, task) if step is None else _of_step(session, task, step))
-    return found or [Reason(f"{handle(task)} is {status(task)}: nothing is in the way")]
+    if found:
+        return found
+    return [
+        Reason(f"{step.key} is {step.state}" if step else f"{handle(task)} is {status(task)}: nothing is in the way")
+    ]
+
+
+def waits_for_somebody(session: Session, task: Task) -> list[Reason]:
+    """What only a person can do now; empty if it goes on by itself."""
+    word = status(task)
+    if word == "paused":
+        return [_paused(session, task)]
+    if word == "waiting_budget":
+        return [_over_budget(session, task)]
+    return questions(session, task) if word == "waiting_user" else []
+
+
+def questions(session: Session, task: Task) -> list[Reason]:
+    """All that is asked, though other steps may still run."""
+    asking = session.parts.store.asking(task_id=task.id, limit=ASKING_MAX)
+    return [_question(session, handle(task), step) for _, step in asking]
+
+
+def answers(step: Step) -> tuple[str, ...]:
+    """The words that answer what it asks."""
+    question = step.question or {}
+    return tuple(question.get("answers") or ANSWERS[Question(question["kind"])])
 
 
 def _of_task(session: Session, task: Task) -> Iterator[Reason]:
@@ -35,103 +78,126 @@ def _of_task(session: Session, task: Task) -> Iterator[Reason]:
     if task.state is TaskState.COMPLETED or task.state is TaskState.CANCELLED:
         yield Reason(f"{name} is {task.state}", task.ended_at)
         return
-    steps = session.parts.records.steps(task.id)
+    steps = look(session.parts.store, task.id, STEPS_MAX).steps
+    bad = [s for s in steps if s.state in (S.FAILED, S.CANCELLED) and not s.tolerated and s.role is Role.OWN]
     if task.state is TaskState.FAILED:
-        bad = [s for s in steps if s.state in (S.FAILED, S.CANCELLED) and not s.tolerated and s.role is Role.OWN]
         for step in bad[:SHOWN_MAX]:
-            yield _failed(name, step)
+            yield _failed(session, name, step)
         return
     if task.loading:
-        yield Reason(f"{name} is still being submitted; submit the same plan with the same key to continue it")
+        yield Reason(f"{name} is still being submitted; submit the same plan with the same --key to continue it")
     if task.state is TaskState.PAUSED:
-        yield Reason(f"{name} is paused: nothing new is claimed", 0, (f"longtask resume {name}",))
+        yield _paused(session, task)
     if not task.within_budget:
-        yield Reason(f"{name} has reached its limit ({task.exceeded or 'budget'}): nothing new is claimed")
-    moving = c.running or c.running_system or c.ready or c.merging or c.untold
+        yield _over_budget(session, task)
+    moving = c.running or c.running_system or c.ready or c.merging or c.untold or c.wait_timer
     if moving and not live_workers(session):
-        yield Reason("no worker is alive: nothing works on it", 0, ("longtask worker",))
-    for step in [s for s in steps if s.state in (S.FAILED, S.CANCELLED) and not s.tolerated and s.role is Role.OWN][:3]:
-        yield _failed(name, step)
+        yield Reason("no worker is alive: nothing works on it", 0, (session.command("worker"),))
+    for step in bad[:3]:
+        yield _failed(session, name, step)
     active = [s for s in steps if s.state in (S.WAITING, S.RUNNING, S.MERGING, S.READY)]
-    for step in sorted(active, key=lambda s: s.state is not S.WAITING)[:SHOWN_MAX]:
+    active.sort(key=lambda s: s.state is not S.WAITING)
+    for step in active[:SHOWN_MAX]:
         yield from _of_step(session, task, step)
+    if len(active) > SHOWN_MAX:
+        yield Reason(f"… and {len(active) - SHOWN_MAX:,} more steps are under way", 0, (session.command("show", name),))
 
 
-def _failed(name: str, step: Step) -> Reason:
-    first = (step.reason or "").splitlines()[0] if step.reason else "no reason given"
-    commands = (
-        f"longtask logs {name} {step.key}",
-        f"longtask retry {name} {step.key}",
-        f"longtask skip {name} {step.key}",
-    )
-    return Reason(f"{step.key} {step.state}: {first}", step.ended_at, commands)
+def _paused(session: Session, task: Task) -> Reason:
+    name = handle(task)
+    return Reason(f"{name} is paused: nothing new is claimed", 0, (session.command("resume", name),))
+
+
+def _over_budget(session: Session, task: Task) -> Reason:
+    name = handle(task)
+    if task.exceeded:
+        return Reason(f"{name} has reached its limit of {task.exceeded} time", 0, (session.command("cancel", name),))
+    if task.budget_tokens is not None and task.spent_tokens >= task.budget_tokens:
+        what = f"{task.spent_tokens:,} of {task.budget_tokens:,} tokens are used"
+        return Reason(f"{name}: {what}", 0, (session.command("resume", name, "--tokens", "N"),))
+    what = f"{task.spent_micros / 1e6:.2f} of {(task.budget_micros or 0) / 1e6:.2f} USD are spent"
+    return Reason(f"{name}: {what}", 0, (session.command("resume", name, "--cost-usd", "N"),))
+
+
+def _failed(session: Session, name: str, step: Step) -> Reason:
+    text = first_line(step.reason) if step.reason else "no reason is known"
+    verbs = ("logs", "retry", "skip") if step.attempt and step.kind in WRITES else ("retry", "skip")
+    commands = [session.command(verb, name, step.key) for verb in verbs]
+    return Reason(f"{step.key} {step.state}: {text}", step.ended_at, tuple(commands), step.key)
 
 
 def _of_step(session: Session, task: Task, step: Step) -> Iterator[Reason]:
-    name, now = handle(task), session.parts.store.now()
+    name, now, key = handle(task), session.parts.store.now(), step.key
     match step.state:
+        case S.WAITING if step.waiting_for is WaitingFor.USER:
+            yield _question(session, name, step)
         case S.WAITING:
-            yield _waiting(name, step)
+            yield _waiting(session, name, step)
         case S.RUNNING:
-            yield Reason(
-                f"{step.key} runs (attempt {step.attempt}, worker {step.worker})",
-                step.began_at,
-                (f"longtask logs {name} {step.key} -f",),
-            )
+            what = f"{key} runs (attempt {step.attempt}, worker {step.worker})"
+            yield Reason(what, step.began_at, (session.command("logs", name, key, "-f"),), key)
         case S.READY if step.due_at > now:
-            tries = f" after {step.failures or step.losses} failed attempt(s)" if step.failures or step.losses else ""
-            yield Reason(f"{step.key} is tried again in {duration(step.due_at - now)}{tries}: {_first(step)}")
+            after = f" after {step.failures or step.losses} failed attempts" if step.failures or step.losses else ""
+            text = f": {first_line(step.reason)}" if step.reason else ""
+            yield Reason(f"{key} is tried again in {duration(step.due_at - now)}{after}{text}", 0, (), key)
         case S.READY:
-            full = task.admits < 2 and task.state is TaskState.ACTIVE and task.within_budget
-            why = f"all {task.parallel} places of the task are taken" if full else "it waits for a free worker"
-            yield Reason(f"{step.key} is ready: {why} (pool {step.pool})", step.due_at)
+            if task.state is TaskState.PAUSED or not task.within_budget:
+                return  # told of the task
+            full = task.admits < 2
+            text = f"all {task.parallel} places of the task are taken" if full else "it waits for a free worker"
+            pool = "" if step.pool == "default" else f" of pool {step.pool!r}"
+            yield Reason(f"{key} is ready: {text}{pool}", step.due_at, (), key)
         case S.MERGING:
-            yield Reason(f"{step.key} is done; its commit {str(step.commit)[:12]} is being merged")
+            yield Reason(f"{key} is done; its commit {str(step.commit)[:12]} is being merged", 0, (), key)
         case S.BLOCKED:
             yield from _blocked(session, task, step)
         case S.SKIPPED:
-            cause = "it was not wanted" if step.benign else f"{step.because!r} did not succeed"
-            commands = () if step.benign else (f"longtask why {name} {step.because}",)
-            yield Reason(f"{step.key} was skipped: {cause}", step.ended_at, commands)
+            because = step.because or "?"
+            cause = "it was not wanted" if step.benign else f"{named(task, because)} did not succeed"
+            gate = named(task, because) != repr(because)
+            commands = () if step.benign else (session.command("why", name, *(() if gate else (because,))),)
+            yield Reason(f"{key} was skipped: {cause}", step.ended_at, commands, key)
         case S.FAILED | S.CANCELLED:
-            yield _failed(name, step)
+            yield _failed(session, name, step)
         case _:
-            yield Reason(f"{step.key} has completed", step.ended_at)
+            yield Reason(f"{key} has completed", step.ended_at, (), key)
 
 
-def _first(step: Step) -> str:
-    return (step.reason or "").splitlines()[0] if step.reason else ""
+def _question(session: Session, name: str, step: Step) -> Reason:
+    question = step.question or {}
+    who = tuple(question.get("who") or ())
+    key = step.key
+    text = f"{key} asks {', '.join(who) if who else 'anybody'}: {question_text(step)}"
+    commands: list[str] = []
+    if question.get("kind") == Question.APPROVAL:
+        shown = question.get("show") or {}
+        commands += [session.command("diff", name, key)] if "diff" in shown else []
+        commands += [session.command("artifacts", name, a["name"]) for a in shown.get("artifacts", ())]
+        commands += [session.command("approve", name, key), session.command("reject", name, key, "-m", "REASON")]
+    else:
+        commands += [session.command("logs", name, key)] if step.attempt and step.kind in WRITES else []
+        commands += [session.command(COMMAND_OF[a], name, key) for a in answers(step) if a in COMMAND_OF]
+    return Reason(text, step.began_at, tuple(commands), key, who)
 
 
-def _waiting(name: str, step: Step) -> Reason:
+def _waiting(session: Session, name: str, step: Step) -> Reason:
     question = step.question or {}
     text = f"{step.key} {waits_for(step)}"
-    if step.waiting_for is WaitingFor.USER:
-        who = f" (who may decide: {', '.join(question['who'])})" if question.get("who") else ""
-        if question.get("kind") == "approval":
-            commands: tuple[str, ...] = (
-                f"longtask diff {name} {step.key}",
-                f"longtask approve {name} {step.key}",
-                f"longtask reject {name} {step.key} -m REASON",
-            )
-        else:
-            words = {"again": "retry", "accept": "approve", "give_up": "reject"}
-            answers = [words[a] for a in question.get("answers", ()) if a in words]
-            commands = tuple(f"longtask {word} {name} {step.key}" for word in answers)
-        return Reason(text + who, step.began_at, commands)
-    if "name" in question:
-        data = " ".join(f"{k}={v}" for k, v in (question.get("match") or {}).items())
-        return Reason(text, step.began_at, (f"longtask signal {name} {question['name']} {data}".rstrip(),))
-    return Reason(text, step.began_at)
+    if step.due_at:
+        text += f", until {duration(max(step.due_at - session.parts.store.now(), 0))} from now"
+    if "name" not in question:
+        return Reason(text, step.began_at, (), step.key)
+    data = [f"{k}={v}" for k, v in (question.get("match") or {}).items()]
+    return Reason(text, step.began_at, (session.command("signal", name, str(question["name"]), *data),), step.key)
 
 
 def _blocked(session: Session, task: Task, step: Step) -> Iterator[Reason]:
-    store = session.parts.store
-    needs = store.needs(Ref(task.id, step.key), 200)
-    rows = store.results(task.id, needs)
-    open_needs = [row for row in rows.values() if row.open or row.told == ""]
+    name = handle(task)
+    open_needs = [row for row in need_rows(session.parts.store, task, step.key, 200) if row.open or row.told == ""]
     for row in open_needs[:SHOWN_MAX]:
-        shown = f"stage {task.options.stages[row.stage - 1]!r}" if row.gate and task.options.stages else repr(row.key)
-        yield Reason(
-            f"{step.key} waits for {shown}, which is {row.state}", 0, (f"longtask why {handle(task)} {row.key}",)
-        )
+        help_ = session.command("why", name) if row.gate else session.command("why", name, row.key)
+        what = "which is not over" if row.gate else f"which is {row.state}"
+        since = row.began_at if not row.gate and row.open else 0
+        yield Reason(f"{step.key} waits for {named(task, row.key)}, {what}", since, (help_,), step.key)
+    if len(open_needs) > SHOWN_MAX:
+        yield Reason(f"{step.key} waits for {len(open_needs) - SHOWN_MAX:,} more steps", 0, (), step.key)

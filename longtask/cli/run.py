@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections.abc import Callable
@@ -12,14 +13,19 @@ from typing import Annotated, Literal, cast
 import typer
 
 from longtask import boot, plan
-from longtask.cli.background import ensure_worker
+from longtask.cli.background import Keeper, ensure_worker
+from longtask.cli.help import commands
 from longtask.cli.session import Session, handle
-from longtask.cli.viewing import view
-from longtask.core.errors import BadPlan, NotFound
+from longtask.cli.viewing import Keep, view
+from longtask.core.errors import BadPlan, LongTaskError, NotFound, StoreError
+from longtask.core.machine import status
 from longtask.core.model import Kind, StepSpec, Task
+from longtask.core.policy import LEASE_MS
 from longtask.workspace.workspace import Workspace
 
 Dirty = Literal["refuse", "ignore", "include"]
+DIRTY = ("refuse", "ignore", "include")
+PLAN = "longtask.yaml"
 
 
 def submit(
@@ -32,8 +38,11 @@ def submit(
     name: str | None = None,
     parallel: int | None = None,
     key: str | None = None,
+    secrets: tuple[str, ...] = (),
 ) -> Task:
-    """Checks the plan, resolves its base and stores the task.  Raises BadPlan, Refused, WorkspaceError."""
+    """Checks the plan, resolves its base and stores the task.  `secrets`: names beside the plan's own.
+
+    Raises BadPlan, NotFound, Refused, WorkspaceError: then nothing was begun."""
     if not file.is_file():
         raise NotFound(f"plan {str(file)!r}: no such file; write a starter with: longtask init")
     loaded = plan.load_file(file)
@@ -45,7 +54,8 @@ def submit(
     for warning in plan.warnings(loaded):
         session.warn(f"note: {warning}")
     graph = plan.compile_plan(loaded, attended=attended)
-    graph = replace(graph, specs=tuple(_placed(spec, folder) for spec in graph.specs))
+    options = replace(graph.options, secrets=tuple(dict.fromkeys((*graph.options.secrets, *secrets))))
+    graph = replace(graph, options=options, specs=tuple(placed(spec, folder) for spec in graph.specs))
     workspace_id, commit = "", None
     if loaded.workspace is not None:
         workspace = Workspace.open(session.config.home, folder / (loaded.workspace.repo or "."))
@@ -67,7 +77,7 @@ def submit(
     )
 
 
-def _placed(spec: StepSpec, folder: Path) -> StepSpec:
+def placed(spec: StepSpec, folder: Path) -> StepSpec:
     """A plan names its recordings from its own folder; a worker may stand anywhere."""
     given = spec.body.get("recording")
     if spec.kind is not Kind.AGENT or not given or "${{" in given:
@@ -75,66 +85,108 @@ def _placed(spec: StepSpec, folder: Path) -> StepSpec:
     return replace(spec, body={**spec.body, "recording": str((folder / given).resolve())})
 
 
-def in_process(session: Session, slots: int, look: Callable[[Callable[[], bool]], int], lease_ms: int = 15_000) -> int:
+def in_process(session: Session, slots: int, look: Callable[[Keep], int], lease_ms: int = LEASE_MS) -> int:
     """Runs a worker in this process while `look` watches; both end together."""
+    logs = session.config.logs
+    logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = logging.FileHandler(logs / "worker.log")
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.getLogger().handlers[:] = [file]  # warnings would tear the view apart
     running = boot.make_loop(boot.open_parts(session.config), slots=slots, lease_ms=lease_ms)
-    thread = threading.Thread(target=running.loop.run, name="loop", daemon=True)
+    failed: list[Exception] = []
+
+    def work() -> None:
+        try:
+            running.loop.run()
+        except Exception as error:  # noqa: BLE001  it is told by the thread that watches
+            failed.append(error)
+
+    thread = threading.Thread(target=work, name="loop", daemon=True)
     thread.start()
     try:
-        return look(thread.is_alive)
+        code = look(lambda task: thread.is_alive())
     finally:
         running.loop.stop()
         thread.join()
         running.close()
+    if failed:
+        raise failed[0] if isinstance(failed[0], LongTaskError) else StoreError(f"the worker ended: {failed[0]!r}")
+    return code
 
 
 def register(app: typer.Typer) -> None:
-    @app.command(rich_help_panel="Run")
+    command = commands(app, "Run")
+
+    @command()
     def run(
         ctx: typer.Context,
-        file: Annotated[Path, typer.Argument(metavar="PLAN", help="a plan: YAML or JSON")] = Path("longtask.yaml"),
+        file: Annotated[Path, typer.Argument(metavar="[PLAN]", help=f"a plan, YAML or JSON; default: {PLAN}")] = Path(
+            PLAN
+        ),
         foreground: Annotated[
-            bool, typer.Option("--foreground", help="work in this process, not in the background")
+            bool,
+            typer.Option("--foreground", help="work in this process, not in the background; Ctrl-C stops the work"),
         ] = False,
-        detach: Annotated[bool, typer.Option("--detach", "-d", help="do not watch")] = False,
-        dirty: Annotated[str | None, typer.Option(help="what is not committed: refuse, ignore or include")] = None,
-        base: Annotated[str | None, typer.Option(help="begin from this branch, tag or commit")] = None,
+        detach: Annotated[bool, typer.Option("-d", "--detach", help="do not watch")] = False,
+        dirty: Annotated[
+            str | None,
+            typer.Option(metavar="WORD", help="what is not committed: refuse (default), ignore it, or include it"),
+        ] = None,
+        base: Annotated[str | None, typer.Option(metavar="REF", help="begin from this branch, tag or commit")] = None,
         attended: Annotated[
             bool | None,
-            typer.Option("--attended/--unattended", help="ask a person when in doubt; default: on a terminal"),
+            typer.Option(
+                "--attended/--unattended", help="ask a person when in doubt, or fail; default: ask on a terminal"
+            ),
         ] = None,
-        name: Annotated[str | None, typer.Option(help="instead of the plan's name")] = None,
-        parallel: Annotated[int | None, typer.Option(help="steps at once", min=1)] = None,
-        slots: Annotated[int, typer.Option(help="of a worker that is started", min=1, max=256)] = 4,
-        key: Annotated[str | None, typer.Option(help="the same key returns the same task")] = None,
+        name: Annotated[str | None, typer.Option(metavar="NAME", help="instead of the plan's")] = None,
+        parallel: Annotated[int | None, typer.Option(metavar="N", help="steps at once, of this task", min=1)] = None,
+        slots: Annotated[
+            int,
+            typer.Option(metavar="N", help="steps at once, of a worker that is started; default: 4", min=1, max=256),
+        ] = 4,
+        key: Annotated[str | None, typer.Option(metavar="TEXT", help="the same key returns the same task")] = None,
     ) -> int:
-        """Run a plan, and watch.  It survives this terminal: a background worker goes on with it.
+        """Run a plan, and watch.
 
-        Example: longtask run longtask.yaml --dirty include
+        The work survives this terminal: a background worker is found or started and goes on with it, and Ctrl-C only
+        detaches. Your working tree is never touched; the result is a branch `longtask/NAME-n`, and artifacts.
+
+        Examples:
+            longtask run
+            longtask run plan.yaml --dirty include
+            longtask run plan.yaml --detach --json | jq -r .handle
         """
         session: Session = ctx.obj
-        if dirty not in (None, "refuse", "ignore", "include"):
-            raise BadPlan(f"--dirty {dirty!r}: choose refuse, ignore or include")
-        is_attended = session.interactive if attended is None else attended
+        if dirty is not None and dirty not in DIRTY:
+            raise BadPlan(f"--dirty {dirty!r}: choose {', '.join(DIRTY)}")
+        if foreground and detach:
+            raise BadPlan("--foreground works in this process, so it cannot --detach; leave one out")
+        session.submitting = True
         task = submit(
             session,
             file,
-            attended=is_attended,
+            attended=session.interactive if attended is None else attended,
             dirty=cast(Dirty | None, dirty),
             base=base,
             name=name,
             parallel=parallel,
             key=key,
         )
+        session.submitting = False
+        extra = ("--slots", str(slots))
         if not foreground:
-            ensure_worker(session, ("--slots", str(slots)))
-        if session.json and detach:
-            session.give({"task": task.id, "handle": handle(task)})
+            ensure_worker(session, extra)
+        if session.json:
+            session.give_line(
+                {"type": "task.submitted", "task": task.id, "handle": handle(task), "status": status(task)}
+            )
         if detach:
-            session.say(f"{handle(task)} runs in the background; watch it: longtask watch {handle(task)}")
+            session.say(f"{handle(task)} runs in the background; watch it: {session.command('watch', handle(task))}")
             return 0
-        if not session.json:
+        if not session.live and not session.json:
             print(f"task {handle(task)} ({task.id})", file=sys.stderr)
         if foreground:
-            return in_process(session, slots, lambda alive: view(session, task, alive=alive))
-        return view(session, task)
+            left = "nothing works on it now, what was running is given back"
+            return in_process(session, slots, lambda keep: view(session, task, keep=keep, left=left))
+        return view(session, task, keep=Keeper(session, extra))

@@ -1,37 +1,44 @@
-"""What one call of the command line shares: settings, output, the parts of LongTask, and how an end is told."""
+"""What one call of the command line shares: settings, output, the parts of LongTask, and how things are named."""
 
 from __future__ import annotations
 
 import getpass
 import json
 import os
+import shlex
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
-from rich.console import Console
-
 from longtask.boot import Parts, open_parts
+from longtask.cli.paint import Line, Paper, ReaderGone
 from longtask.config import Config, load
-from longtask.core.errors import Refused
+from longtask.core.errors import NotFound, Refused
+from longtask.core.graph import did_you_mean
 from longtask.core.machine import status
 from longtask.core.model import Step, Task
 
 COMPLETED, FAILED, USAGE, WAITS, CANCELLED, DETACHED = 0, 1, 2, 3, 4, 130
-INSIDE = ("LONGTASK_STEP", "LONGTASK_ATTEMPT")
+INSIDE = ("LONGTASK_STEP", "LONGTASK_MARK")  # set in what a step starts
+TASKS_SUGGESTED_FROM = 200
+ASKING_MAX = 20
+TASK = "id, prefix of it (8 characters or more), NAME-n, or @last"  # help text of the argument
 
 
-@dataclass(slots=True)
 class Session:
-    """`json`: machine-readable output was asked for.  `out` is plain when stdout is no terminal."""
+    """`json`: machine-readable output was asked for.  `submitting`: what is refused now was never begun."""
 
-    database: str | None = None
-    json: bool = False
-    out: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
-    err: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, soft_wrap=True))
-    _parts: Parts | None = None
+    def __init__(self, database: str | None = None, json: bool = False) -> None:
+        self.database = database
+        self.json = json
+        self.submitting = False
+        self.environment: dict[str, str] = {}  # what printed commands must be called with (the demo's own folder)
+        self.out = Paper(sys.stdout)
+        self.err = Paper(sys.stderr)
+        self.above: Callable[[str], None] | None = None  # while a live view is drawn, which warnings would tear apart
+        self._parts: Parts | None = None
 
     @property
     def config(self) -> Config:
@@ -50,56 +57,122 @@ class Session:
     @property
     def interactive(self) -> bool:
         """A person sits there: both ends are terminals."""
-        return sys.stdin.isatty() and sys.stdout.isatty() and not self.json
+        return sys.stdin.isatty() and self.out.terminal and not self.json
+
+    @property
+    def live(self) -> bool:
+        return self.interactive and os.environ.get("TERM", "dumb") != "dumb"
 
     @property
     def me(self) -> str:
-        return os.environ.get("LONGTASK_USER") or getpass.getuser()
+        try:
+            return os.environ.get("LONGTASK_USER") or getpass.getuser()
+        except (KeyError, OSError):  # a container may run under a number that has no name
+            return f"uid-{os.getuid()}"
 
-    def task(self, handle: str) -> Task:
-        """By id, prefix, NAME-n or @last.  Raises NotFound."""
-        return self.parts.store.get_task(handle)
+    # tasks and steps by name
+
+    def task(self, name: str) -> Task:
+        """By id, prefix, NAME-n or @last.  Raises NotFound that names the nearest, Refused when several fit."""
+        store = self.parts.store
+        try:
+            return store.get_task(name)
+        except NotFound:
+            if name == "@last":
+                raise NotFound("there is no task yet; begin with: longtask init, or: longtask demo") from None
+            newest = store.tasks(open_only=False, workspace_id=None, before=0, limit=TASKS_SUGGESTED_FROM)
+            same = [handle(task) for task in newest if task.name == name]
+            hint = f"; did you mean {same[0]!r}?" if same else did_you_mean(name, [handle(task) for task in newest])
+            raise NotFound(f"no task {name!r}{hint or '; list them: ' + self.command('ls')}") from None
 
     def step(self, task: Task, key: str) -> Step:
-        return self.parts.desk.step(task.id, key)
+        """Raises NotFound that names the nearest."""
+        try:
+            return self.parts.desk.step(task.id, key)
+        except NotFound as error:
+            more = "" if "did you mean" in str(error) else f"; look: {self.command('show', handle(task))}"
+            raise NotFound(f"{str(error).replace('task has', f'task {handle(task)!r} has')}{more}") from None
 
-    def say(self, text: str = "", **options: Any) -> None:
+    def command(self, *words: str) -> str:
+        """A command as the user would have to type it."""
+        given = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
+        database = ["--database", shlex.quote(self.database)] if self.database else []
+        return " ".join([*given, _program(), *database, *(w if w.isupper() else shlex.quote(w) for w in words)])
+
+    # output
+
+    def say(self, line: Line | str = "", *, crop: bool = False) -> None:
+        """For people; nothing when JSON was asked for."""
         if not self.json:
-            self.out.print(text, markup=options.pop("markup", False), **options)
+            self.out.write(line, crop=crop)
 
     def warn(self, text: str) -> None:
-        self.err.print(text, markup=False, style="yellow" if self.err.is_terminal else None)
+        if self.above is not None:
+            self.above(text)
+        else:
+            self.err.write([(text, "yellow")])
 
     def give(self, value: Any) -> None:
-        """One JSON document on stdout."""
-        print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
+        """The JSON document of a command, on one line of stdout."""
+        self._json(value)
 
     def give_line(self, value: Any) -> None:
-        print(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str), flush=True)
+        """One document of many, a line each."""
+        self._json(value, separators=(",", ":"))
+
+    def _json(self, value: Any, **options: Any) -> None:
+        text = json.dumps(value, ensure_ascii=not self.out.whole_unicode, default=str, **options)
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # a name that is no UTF-8, as a lone surrogate
+            text = json.dumps(value, default=str, **options)
+        self.out.raw(text + "\n")
 
     def outside_only(self, verb: str) -> None:
-        """A guard-rail: what runs inside a step does not decide about its own task."""
-        if any(os.environ.get(name) for name in INSIDE):
+        """A guard-rail: what runs inside a step does not decide about tasks."""
+        if inside_step():
             step = os.environ.get("LONGTASK_STEP", "?")
             raise Refused(f"`longtask {verb}` is refused inside a step ({step!r}): a person decides, from outside")
+
+
+def inside_step() -> bool:
+    return any(os.environ.get(name) for name in INSIDE)
 
 
 def handle(task: Task) -> str:
     return f"{task.name}-{task.number}"
 
 
+def named(task: Task, key: str) -> str:
+    """A step as people know it: a gate by the stage that it ends."""
+    gate, _, number = key.rpartition(".")
+    stages = task.options.stages
+    if gate == "gate" and number.isdigit() and 0 < int(number) <= len(stages):
+        return f"stage {stages[int(number) - 1]!r}"
+    return repr(key)
+
+
 def exit_code(task: Task) -> int:
-    word = status(task)
-    return {"completed": COMPLETED, "failed": FAILED, "cancelled": CANCELLED}.get(word, WAITS)
+    return {"completed": COMPLETED, "failed": FAILED, "cancelled": CANCELLED}.get(status(task), WAITS)
+
+
+def _program() -> str:
+    """`longtask`, or the path it was called by when it is not the one on the PATH."""
+    called = sys.argv[0]
+    found = shutil.which("longtask")
+    if os.path.basename(called) != "longtask" or (found and os.path.realpath(found) == os.path.realpath(called)):
+        return "longtask"
+    return shlex.quote(called)
 
 
 def one_asking(session: Session, task: Task, key: str | None) -> Step:
     """The step that asks: the named one, or the only one.  Raises Refused, NotFound."""
     if key is not None:
         return session.step(task, key)
-    asking = [step for _, step in session.parts.store.asking(task_id=task.id, limit=20)]
+    asking = [step for _, step in session.parts.store.asking(task_id=task.id, limit=ASKING_MAX)]
     if not asking:
-        raise Refused(f"task {handle(task)!r} is {status(task)}: nothing asks for a decision")
+        why = session.command("why", handle(task))
+        raise Refused(f"task {handle(task)!r} is {status(task)}: nothing asks for a decision; {why}")
     if len(asking) > 1:
         names = ", ".join(repr(step.key) for step in asking)
         raise Refused(f"task {handle(task)!r}: several steps ask ({names}); name one")
@@ -108,8 +181,9 @@ def one_asking(session: Session, task: Task, key: str | None) -> Step:
 
 @contextmanager
 def quiet_pipe() -> Iterator[None]:
-    """`longtask … | head` ends without a complaint."""
+    """`longtask … | head` ends without a complaint, also of what is written out at the very end."""
     try:
         yield
-    except BrokenPipeError:
+        sys.stdout.flush()
+    except (ReaderGone, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,25 +1,24 @@
-"""A task as a tree of stages and steps: lines for people, a map for programs.
+"""A task as a tree of stages and steps: rows in columns for people, a map for programs.
 
-Large tasks are folded: the items of a for_each into counts, and of a stage the steps that say nothing new.
+Large tasks are folded: of steps of one stage (or items of one for_each) that say the same, a few are shown and the
+rest is counted.  Where the height is bounded, stages that are over, then those to come, shrink to a line each.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from rich.text import Text
-
-from longtask.cli.session import handle
+from longtask.cli.paint import Line, Piece, cells, clean, cropped, first_line
+from longtask.cli.picture import Picture
+from longtask.cli.session import handle, named
 from longtask.core.machine import status
-from longtask.core.model import OPEN, Role, Step, StepState, Task, WaitingFor
-from longtask.engine.records import TaskRecords
-from longtask.store.contract import Progress, Store
+from longtask.core.model import Role, Step, StepState, Task, WaitingFor
 
 S = StepState
-MARK = {
+MARK: dict[StepState, Piece] = {
     S.BLOCKED: ("·", "dim"),
     S.READY: ("○", ""),
     S.RUNNING: ("●", "cyan"),
@@ -30,31 +29,40 @@ MARK = {
     S.CANCELLED: ("⊘", "red"),
     S.SKIPPED: ("–", "dim"),
 }
-FOLD_ABOVE = 12  # steps of a stage that look the same
-STEPS_MAX = 2_000
+FOLD_ABOVE = 12  # steps of a stage, or items of a for_each
+MATTERS = (S.FAILED, S.WAITING, S.CANCELLED, S.RUNNING, S.MERGING)  # shown, up to a number, though a stage is folded
+KEY_WIDTH_MAX = 36
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """What a view shows, read in one go."""
+class Detail:
+    """How much is shown.  `each`: rows of one state in a folded stage; `fold_above` 0: fold nothing."""
 
-    task: Task
-    steps: list[Step]
-    progress: dict[str, Progress]
-    now: int
-
-
-def look(store: Store, records: TaskRecords, task_id: str, limit: int = STEPS_MAX) -> Picture:
-    task = store.get_task(task_id)
-    progress = {row.step: row for row in store.progress(task_id, 1_000)}
-    return Picture(task, records.steps(task_id, limit), progress, store.now())
+    fold_above: int = FOLD_ABOVE
+    each: int = 8
+    over: bool = True  # steps of stages that are over
+    upcoming: bool = True  # steps of stages that have not begun
 
 
-def duration(ms: int) -> str:
+WHOLE = Detail(fold_above=0)
+SHRINKING = (Detail(), Detail(over=False), Detail(over=False, upcoming=False), Detail(3, 2, False, False))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    indent: int
+    mark: Piece
+    name: str
+    time: str = ""
+    note: Sequence[Piece] = field(default=())
+
+
+def duration(ms: int, *, whole: bool = False) -> str:
+    """`whole`: no tenths, which flicker."""
     seconds = max(ms, 0) / 1000
-    if seconds < 9.95:
+    if seconds < 9.95 and not whole:
         return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, rest = divmod(int(seconds) if whole else round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     if days:
@@ -66,149 +74,249 @@ def percent(task: Task) -> int:
     return 100 if not task.counts.weight else int(100 * task.counts.weight_done / task.counts.weight)
 
 
-def head_line(picture: Picture) -> Text:
+def status_colour(word: str) -> str:
+    known = {"completed": "green", "failed": "red", "cancelled": "red"}
+    return known.get(word, "yellow" if "wait" in word or word == "paused" else "cyan")
+
+
+def lines(picture: Picture, *, detail: Detail | None = None, width: int = 0, height: int = 0) -> list[Line]:
+    """`width` and `height` 0: as wide and as long as it gets."""
+    made: list[Line] = []
+    for level in (detail,) if detail else SHRINKING if height else SHRINKING[:1]:
+        made = [*_head(picture), *_aligned(list(_body(picture, level)), width)]
+        if not height or len(made) <= height:
+            return [cropped(line, width) for line in made]
+    left_out = len(made) - height + 1
+    made = [*made[: height - 1], [(f"  … {left_out} more lines: longtask show {handle(picture.task)}", "dim")]]
+    return [cropped(line, width) for line in made]
+
+
+def _head(picture: Picture) -> Iterator[Line]:
     task = picture.task
     word = status(task)
-    colour = {"completed": "green", "failed": "red", "cancelled": "red"}.get(
-        word, "yellow" if "wait" in word else "cyan"
-    )
-    took = (task.ended_at or picture.now) - task.created_at
-    line = Text.assemble((handle(task), "bold"), "  ", (word, colour), f"  {percent(task)}%  {duration(took)}")
+    took = duration((task.ended_at or picture.now) - task.created_at, whole=not task.ended)
+    line = [(handle(task), "bold"), ("  ", ""), (word, status_colour(word)), (f"  {percent(task)}%  {took}", "")]
     if task.spent_micros or task.spent_tokens:
-        line.append(f"  {task.spent_micros / 1e6:.2f} USD, {task.spent_tokens:,} tokens", "dim")
-    return line
-
-
-def lines(picture: Picture, *, all_steps: bool = False) -> Iterator[Text]:
-    task, steps = picture.task, picture.steps
-    yield head_line(picture)
+        line.append((f"  {task.spent_micros / 1e6:.2f} USD, {task.spent_tokens:,} tokens", "dim"))
+    yield line
     if task.options.goal:
-        yield Text(f"  {' '.join(task.options.goal.split())}", "dim")
-    names = task.options.stages or ("steps",)
-    for number, name in enumerate(names, 1):
-        mine = [s for s in steps if s.stage == number]
-        word = stage_word(task, mine, number)
-        yield Text.assemble("  ", (name, "bold"), ("" if word in ("running", "completed") else f"  {word}", "dim"))
-        own = [s for s in mine if s.role is Role.OWN]
-        yield from _stage(picture, own, mine, all_steps)
-    if task.counts.steps - len(names) > len(steps):
-        yield Text(f"  … {task.counts.steps - len(names) - len(steps):,} more steps; see them with --json", "dim")
+        yield [(f"  {clean(task.options.goal)}", "dim")]
 
 
-def stage_word(task: Task, mine: list[Step], number: int) -> str:
+def _aligned(rows: list[Row | Line], width: int) -> Iterator[Line]:
+    """Names, times and notes each begin in one column."""
+    named = [row.indent + 2 + cells(row.name) for row in rows if isinstance(row, Row)]
+    most = min(KEY_WIDTH_MAX, width // 2) if width else KEY_WIDTH_MAX
+    column = max((n for n in named if n <= most), default=0)
+    for row in rows:
+        if not isinstance(row, Row):
+            yield row
+            continue
+        room = max(column - row.indent - 2 - cells(row.name), 0)
+        mark, colour = row.mark
+        name_style = "dim" if colour == "dim" else ""
+        start: list[Piece] = [(" " * row.indent, ""), (mark, colour), (" " + row.name, name_style), (" " * room, "")]
+        yield [*start, (f"  {row.time:>6}", ""), *([("  ", ""), *row.note] if row.note else [])]
+
+
+# --- stages -------------------------------------------------------------------------------------------------------
+
+
+def _body(picture: Picture, detail: Detail) -> Iterator[Row | Line]:
+    task = picture.task
+    by_stage: dict[int, list[Step]] = defaultdict(list)
+    owned: dict[str, list[Step]] = defaultdict(list)
+    for step in picture.steps:
+        (by_stage[step.stage] if step.owner is None else owned[step.owner]).append(step)
+    for number, name in enumerate(task.options.stages or ("steps",), 1):
+        own = by_stage[number]
+        word = stage_word(task, own, number)
+        shrunk = (not detail.over and word in ("completed", "skipped", "failed")) or (
+            not detail.upcoming and word == "upcoming"
+        )
+        if shrunk:
+            yield _stage_row(picture, name, word, own)
+            continue
+        yield [("  ", ""), (clean(name), "bold"), ("" if word in ("running", "completed") else f"  {word}", "dim")]
+        yield from _stage(picture, own, owned, detail)
+    if picture.left_out:
+        yield [(f"  … and {picture.left_out:,} more steps", "dim")]
+
+
+def stage_word(task: Task, own: Sequence[Step], number: int) -> str:
+    """`own`: the stage's steps, owned ones left out."""
     if task.counts.gates >= number:
-        bad = [s for s in mine if s.state in (S.FAILED, S.CANCELLED) and not s.tolerated and s.role is Role.OWN]
-        if bad:
+        if any(s.state in (S.FAILED, S.CANCELLED) and not s.tolerated for s in own):
             return "failed"
-        return "skipped" if mine and all(s.state is S.SKIPPED for s in mine) else "completed"
+        return "skipped" if own and all(s.state is S.SKIPPED for s in own) else "completed"
     if task.counts.gates == number - 1:
         return "running"
-    return "ahead" if any(s.state is not S.BLOCKED for s in mine) else "upcoming"
+    return "ahead" if any(s.state is not S.BLOCKED for s in own) else "upcoming"
 
 
-def _stage(picture: Picture, own: list[Step], mine: list[Step], all_steps: bool) -> Iterator[Text]:
-    counts = Counter(s.state for s in own)
-    folded: set[StepState] = set()
-    if not all_steps and len(own) > FOLD_ABOVE:
-        folded = {state for state, n in counts.items() if n > FOLD_ABOVE // 2 and state not in (S.FAILED, S.WAITING)}
-    for step in own:
-        if step.state not in folded:
-            yield from step_lines(picture, step, mine, "    ")
-    for state in sorted(folded):
-        mark, colour = MARK[state]
-        yield Text.assemble("    ", (mark, colour), f" {counts[state]:,} steps {state}")
+def _stage_row(picture: Picture, name: str, word: str, own: Sequence[Step]) -> Row:
+    state = {"completed": S.COMPLETED, "failed": S.FAILED, "skipped": S.SKIPPED}.get(word, S.BLOCKED)
+    began = min((s.began_at for s in own if s.began_at), default=0)
+    ended = max((s.ended_at for s in own), default=0)
+    time = duration(ended - began) if began and ended and word != "upcoming" else ""
+    return Row(2, MARK[state], clean(name), time, [(f"{len(own):,} steps" if len(own) != 1 else "1 step", "dim")])
 
 
-def step_lines(picture: Picture, step: Step, among: list[Step], indent: str) -> Iterator[Text]:
-    mark, colour = MARK[step.state]
-    line = Text.assemble(indent, (mark, colour), f" {step.key}")
-    note = step_note(picture, step)
-    if note:
-        line.append(f"  {note}", "dim")
-    yield line
-    reason = (step.reason or "").strip()
-    if reason and step.state in (S.FAILED, S.CANCELLED, S.READY):
-        first = reason.splitlines()[0]
-        yield Text(f"{indent}    {first[:150]}", "red" if step.state is S.FAILED else "dim")
-    owned = [s for s in among if s.owner == step.key]
-    items = [s for s in owned if s.role is Role.ITEM]
-    if len(items) > FOLD_ABOVE:
-        counts = Counter(str(s.state) for s in items)
-        shown = ", ".join(f"{n} {state}" for state, n in sorted(counts.items()))
-        yield Text(f"{indent}    {step.items} items: {shown}", "dim")
-        owned = [s for s in owned if s.role is not Role.ITEM or s.state in (S.FAILED, S.WAITING, S.RUNNING)]
-    for child in owned:
-        yield from step_lines(picture, child, among, indent + "    ")
+def _stage(picture: Picture, own: Sequence[Step], owned: dict[str, list[Step]], detail: Detail) -> Iterator[Row | Line]:
+    shown, rest = _folded(own, detail)
+    for step in shown:
+        yield from _step(picture, step, owned, detail, 4)
+    for state, n in rest:
+        yield _counted(4, state, f"{n:,} {'more ' if state in MATTERS else ''}{state}")
 
 
-def step_note(picture: Picture, step: Step) -> str:
-    """What one wants to know beside a step's name: progress, time, attempt, what it waits for."""
-    parts: list[str] = []
-    progress = picture.progress.get(step.key)
+def _counted(indent: int, state: StepState, text: str) -> Line:
+    """No row: a number that grows must not move the columns."""
+    return [(" " * indent, ""), MARK[state], (f" {text}", "dim")]
+
+
+def _folded(steps: Sequence[Step], detail: Detail) -> tuple[list[Step], list[tuple[StepState, int]]]:
+    """Those to show, and how many others there are of each state.  A few of one state are not worth folding."""
+    if not detail.fold_above or len(steps) <= detail.fold_above:
+        return list(steps), []
+    counts = Counter(step.state for step in steps)
+    left = {state: detail.each if state in MATTERS else 0 for state, n in counts.items() if n > detail.fold_above // 2}
+    shown = []
+    hidden: Counter[StepState] = Counter()
+    for step in steps:
+        if left.get(step.state, 1) > 0:
+            shown.append(step)
+            if step.state in left:
+                left[step.state] -= 1
+        else:
+            hidden[step.state] += 1
+    return shown, [(state, hidden[state]) for state in MARK if hidden[state]]
+
+
+# --- steps --------------------------------------------------------------------------------------------------------
+
+
+def _step(
+    picture: Picture, step: Step, owned: dict[str, list[Step]], detail: Detail, indent: int
+) -> Iterator[Row | Line]:
+    yield Row(indent, MARK[step.state], clean(step.key), step_time(picture, step), note(picture, step))
+    items = [s for s in owned.get(step.key, ()) if s.role is Role.ITEM]
+    others = [s for s in owned.get(step.key, ()) if s.role is not Role.ITEM]
+    shown, rest = _folded(items, detail)
+    for child in (*shown, *others):
+        yield from _step(picture, child, owned, detail, indent + 2)
+    for state, n in rest:
+        yield _counted(indent + 2, state, f"{n:,} {'more ' if state in MATTERS else ''}items {state}")
+
+
+def step_time(picture: Picture, step: Step) -> str:
+    """How long its newest attempt has run, or ran."""
     if step.state is S.RUNNING:
-        if progress is not None and progress.attempt == step.attempt:
-            parts.append(f"{progress.done}/{progress.total}" if progress.total else progress.text)
-        parts.append(duration(picture.now - step.began_at))
-    elif step.state is S.WAITING:
-        parts.append(waits_for(step))
-    elif step.state not in OPEN and step.began_at and step.ended_at:
-        if progress is not None and progress.attempt == step.attempt and progress.text:
-            parts.append(progress.text)
-        parts.append(duration(step.ended_at - step.began_at))
-    elif step.state is S.READY and step.due_at > picture.now:
-        parts.append(f"again in {duration(step.due_at - picture.now)}")
-    if step.attempt > 1:
-        parts.append(f"attempt {step.attempt}")
+        return duration(picture.now - step.began_at, whole=True)
+    if not step.open and step.began_at and step.ended_at:
+        return duration(step.ended_at - step.began_at)
+    return ""
+
+
+def note(picture: Picture, step: Step) -> list[Piece]:
+    """What one wants to know beside a step's name: progress, attempt, reason, what it waits for."""
+    parts: list[Piece] = []
+    progress = picture.progress_of(step)
+    if progress is not None and step.state is S.RUNNING and progress.total:
+        parts.append((f"{progress.done}/{progress.total}", "cyan"))
+    elif progress is not None and progress.text and step.state is S.RUNNING:
+        parts.append((first_line(progress.text), "dim"))
+    elif step.state is S.COMPLETED and isinstance(step.result, dict) and step.result.get("summary"):
+        parts.append((first_line(step.result["summary"]), "dim"))
+    if step.attempt > 1 and step.kind not in ("approval", "for_each", "wait"):
+        parts.append((f"attempt {step.attempt}", "dim"))
     if step.rounds:
-        parts.append(f"round {step.rounds}")
-    if step.state is S.SKIPPED:
-        parts.append("not wanted" if step.benign else f"because of {step.because}")
-    if step.waived:
-        parts.append("skipped by hand")
-    elif step.state in (S.FAILED, S.CANCELLED) and step.tolerated:
-        parts.append("tolerated")
-    return "  ".join(parts)
+        parts.append((f"round {step.rounds}", "dim"))
+    if step.items:
+        parts.append((f"{step.items_ended:,}/{step.items:,} items", "dim"))
+    parts += _note_of_state(picture, step)
+    spaced = [(("  " if i else "") + text, style) for i, (text, style) in enumerate(parts)]
+    return spaced
+
+
+def _note_of_state(picture: Picture, step: Step) -> list[Piece]:
+    reason = first_line(step.reason) if step.reason else ""
+    match step.state:
+        case S.WAITING:
+            return [(waits_for(step), "yellow")]
+        case S.READY if step.due_at > picture.now:
+            return [(f"again in {duration(step.due_at - picture.now, whole=True)}", "dim"), (reason, "dim")]
+        case S.SKIPPED:
+            why = "not wanted" if step.benign else f"because of {named(picture.task, step.because or '?')}"
+            return [(clean(why), "dim")]
+        case S.FAILED | S.CANCELLED:
+            word = "skipped by hand" if step.waived else "tolerated" if step.tolerated else ""
+            return [piece for piece in [(word, "dim"), (reason, "dim" if word else "red")] if piece[0]]
+        case S.BLOCKED if step.rounds and reason:
+            return [(reason, "dim")]
+    return []
 
 
 def waits_for(step: Step) -> str:
     question = step.question or {}
     if step.waiting_for is WaitingFor.USER:
-        return f"asks: {question.get('text') or question.get('reason') or question.get('kind')}".splitlines()[0][:100]
+        who = ", ".join(question.get("who") or ())
+        return f"asks{' ' + who if who else ''}: {question_text(step)}"
     if "name" in question:
         match = ", ".join(f"{k}={v}" for k, v in (question.get("match") or {}).items())
-        return f"waits for signal {question['name']}" + (f" with {match}" if match else "")
+        return clean(f"waits for signal {question['name']}" + (f" with {match}" if match else ""))
     return f"waits for {step.waiting_for}"
+
+
+def question_text(step: Step) -> str:
+    question = step.question or {}
+    return first_line(question.get("text") or question.get("reason") or question.get("kind") or "")
+
+
+# --- for programs -------------------------------------------------------------------------------------------------
 
 
 def as_map(picture: Picture) -> dict[str, Any]:
     """The shape of `show --json`."""
     task = picture.task
+    own: dict[int, list[Step]] = defaultdict(list)
+    for step in picture.steps:
+        if step.owner is None:
+            own[step.stage].append(step)
     return {
-        "id": task.id,
-        "handle": handle(task),
-        "name": task.name,
-        "goal": task.options.goal,
+        **task_map(task),
         "state": str(task.state),
-        "status": status(task),
-        "percent": percent(task),
-        "created_at": task.created_at,
-        "ended_at": task.ended_at or None,
         "base": task.base,
         "head": task.head,
         "cost_micros": task.spent_micros,
         "tokens": task.spent_tokens,
         "stages": [
-            {"name": name, "status": stage_word(task, [s for s in picture.steps if s.stage == n], n)}
+            {"name": name, "status": stage_word(task, own[n], n)}
             for n, name in enumerate(task.options.stages or ("steps",), 1)
         ],
         "counts": task.counts._asdict(),
         "steps": [step_map(picture, step) for step in picture.steps],
+        "steps_left_out": picture.left_out,
+    }
+
+
+def task_map(task: Task) -> dict[str, Any]:
+    """The shape of an entry of `ls --json`."""
+    return {
+        "id": task.id,
+        "handle": handle(task),
+        "name": task.name,
+        "goal": task.options.goal,
+        "status": status(task),
+        "percent": percent(task),
+        "created_at": task.created_at,
+        "ended_at": task.ended_at or None,
+        "created_by": task.created_by,
     }
 
 
 def step_map(picture: Picture, step: Step) -> dict[str, Any]:
-    progress = picture.progress.get(step.key)
-    shown = progress if progress is not None and progress.attempt == step.attempt else None
+    progress = picture.progress_of(step)
     return {
         "key": step.key,
         "kind": str(step.kind),
@@ -230,5 +338,7 @@ def step_map(picture: Picture, step: Step) -> dict[str, Any]:
         "ask": step.ask or None,
         "commit": step.commit,
         "result": step.result,
-        "progress": None if shown is None else {"done": shown.done, "total": shown.total, "text": shown.text},
+        "progress": None
+        if progress is None
+        else {"done": progress.done, "total": progress.total, "text": progress.text},
     }

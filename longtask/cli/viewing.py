@@ -1,180 +1,246 @@
-"""Watching a task until it ends or waits for somebody: a live tree on a terminal, plain lines elsewhere."""
+"""Watching a task until it ends or waits for somebody: a live tree on a terminal, a line for each event elsewhere.
+
+`keep` is asked at each look whether to go on: it may start another worker, or know that there is none any more.
+Ctrl-C detaches; nothing here can stop the work.
+"""
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from rich.console import Group
-from rich.live import Live
-from rich.prompt import Prompt
-from rich.text import Text
-
+from longtask.cli import reasons
+from longtask.cli.paint import Line, first_line
+from longtask.cli.picture import Looker, Picture, look
 from longtask.cli.session import DETACHED, WAITS, Session, exit_code, handle
-from longtask.cli.tree import lines, look, waits_for
+from longtask.cli.telling import cloud_events, event_lines
+from longtask.cli.tree import duration, lines
 from longtask.core.machine import status
-from longtask.core.model import Step, Task
-from longtask.core.public import public
-from longtask.engine.records import TaskRecords
-from longtask.store.contract import Ref
+from longtask.core.model import Role, Step, StepState, Task
 
 LOOK_EVERY_S = 0.2
+BUSY_SHARE = 4  # a look that takes long is made less often
 EVENTS_PAGE = 500
-QUIET = {"step.ready", "usage.recorded", "step.added", "agent.run.started", "artifact.created"}
 SETTLED_LOOKS = 3  # looks in a row at which it waits for somebody: else a step is about to wake it
+MANY_STEPS = 200  # above it, a line for each step tells nothing any more
+MANY_EVERY_S = 5.0
+MANY_QUIET = frozenset({"step.started", "step.completed", "step.skipped"})
+FAILED_SHOWN = 10
+
+Keep = Callable[[Task], bool]
 
 
-@dataclass(slots=True)
-class Cursor:
-    """How far a plain view has told the journal, so that it can go on after a question."""
-
-    after: int = 0
+def always(task: Task) -> bool:
+    return True
 
 
-def view(session: Session, task: Task, *, alive: Callable[[], bool] = lambda: True) -> int:
-    """The exit code.  `alive` False: whoever works on the task has ended.  Ctrl-C detaches."""
+def view(session: Session, task: Task, *, keep: Keep = always, left: str = "the work goes on") -> int:
+    """The exit code.  `left`: what is true after Ctrl-C."""
     try:
-        if session.interactive:
-            return _live(session, task.id, alive)
-        return plain_view(session, task.id, alive)
+        if session.live:
+            return live_view(session, task, keep)
+        return PlainView(session, task.id).run(keep)
     except KeyboardInterrupt:
+        if session.json:
+            session.give_line(end_map(session, session.parts.store.get_task(task.id), DETACHED))
         session.say()
-        session.say(f"detached; the work goes on.  Come back with: longtask watch {handle(task)}")
+        session.say(f"detached; {left}; come back with: {session.command('watch', handle(task))}")
         return DETACHED
 
 
-def waiting_lines(session: Session, task: Task) -> list[str]:
-    """Who is waited for, and the command that answers."""
-    out = []
-    for _, step in session.parts.store.asking(task_id=task.id, limit=5):
-        out.append(f"{step.key} {waits_for(step)}")
-        kind = (step.question or {}).get("kind")
-        name = f"{handle(task)} {step.key}"
-        if kind == "approval":
-            out.append(f"  longtask diff {name}")
-            out.append(f"  longtask approve {name}    or: longtask reject {name} -m REASON")
-        else:
-            out.append(
-                f"  longtask retry {name}    or: longtask approve {name} (accept), longtask reject {name} (give up)"
-            )
-    return out
+def end_map(session: Session, task: Task, code: int) -> dict[str, Any]:
+    """The last line of `run --json` and `watch --json`."""
+    waits = reasons.waits_for_somebody(session, task)
+    return {
+        "type": "view.ended",
+        "task": task.id,
+        "handle": handle(task),
+        "status": status(task),
+        "exit_code": code,
+        "waits": [reasons.as_map(reason) for reason in waits],
+    }
 
 
-def plain_view(
-    session: Session, task_id: str, alive: Callable[[], bool], cursor: Cursor | None = None, *, quiet: bool = False
-) -> int:
-    """A line for each event; `quiet` writes none.  Ends when the task has, or waits for somebody."""
-    store, cursor, looks = session.parts.store, cursor or Cursor(), 0
-    while True:
-        page = store.events(task_id, cursor.after, EVENTS_PAGE)
-        task = store.get_task(task_id)
-        for event in page:
-            cursor.after = event.seq
-            for shown in public(event.fact, task.options.stages):
-                if quiet:
-                    continue
-                if session.json:
-                    session.give_line({"seq": event.seq, "type": shown.name, "at": event.at, **shown.fields})
-                elif shown.name not in QUIET:
-                    session.say(plain_line(task, event.at, shown.name, dict(shown.fields)))
-        if page:
-            looks = 0
-            continue
-        if task.ended:
-            return _ended(session, task)
-        looks = looks + 1 if status(task) == "waiting_user" else 0
-        if looks >= SETTLED_LOOKS:
-            session.say(f"{handle(task)} waits for somebody:")
-            for line in waiting_lines(session, task):
-                session.say(f"  {line}")
-            return WAITS
-        if not alive():
-            return _ended(session, store.get_task(task_id))
-        time.sleep(LOOK_EVERY_S)
+class PlainView:
+    """Lines.  It can be run again after a question was answered, and goes on where it was."""
+
+    def __init__(self, session: Session, task_id: str, *, silent: bool = False, ends: bool = True) -> None:
+        """`silent`: tells nothing.  `ends`: tells how it ended too."""
+        self._session = session
+        self._task_id = task_id
+        self._silent = silent
+        self._ends = ends
+        self._after = 0
+        self._told_at = time.monotonic()
+        self._told_done = -1
+
+    def run(self, keep: Keep) -> int:
+        """Until the task has ended, or waits for somebody, or `keep` says no."""
+        store, looks = self._session.parts.store, 0
+        while True:
+            page = store.events(self._task_id, self._after, EVENTS_PAGE)
+            task = store.get_task(self._task_id)
+            for event in page:
+                self._after = event.seq
+                if not self._silent:
+                    self._tell(task, event)
+            if page:
+                looks = 0
+                continue
+            self._tell_many(task)
+            if task.ended or not keep(task):
+                return self._end(store.get_task(self._task_id))
+            looks = looks + 1 if reasons.waits_for_somebody(self._session, task) else 0
+            if looks >= SETTLED_LOOKS:
+                return self._end(task)
+            time.sleep(LOOK_EVERY_S)
+
+    def _tell(self, task: Task, event: Any) -> None:
+        if self._session.json:
+            for told in cloud_events(task, event):
+                self._session.give_line(told)
+            return
+        many = task.counts.steps > MANY_STEPS
+        for line in event_lines(task, event, f"{(event.at - task.created_at) / 1000:7.1f}s", quiet=True):
+            if not (many and line[2][0].strip() in MANY_QUIET):
+                self._session.say(line)
+
+    def _tell_many(self, task: Task) -> None:
+        """Of a large task a count now and then."""
+        c = task.counts
+        if c.steps <= MANY_STEPS or self._session.json or self._silent:
+            return
+        done = c.steps - c.open
+        if done != self._told_done and (time.monotonic() - self._told_at >= MANY_EVERY_S or task.ended):
+            self._told_at, self._told_done = time.monotonic(), done
+            stages = len(task.options.stages or ("",))
+            self._session.say(f"{'':8}  {done - c.gates:,} of {c.steps - stages:,} steps are over, {c.running:,} run")
+
+    def _end(self, task: Task) -> int:
+        code = exit_code(task)
+        if not self._ends:
+            return code
+        if self._session.json:
+            self._session.give_line(end_map(self._session, task, code))
+        for line in end_lines(self._session, task):
+            self._session.say(line)
+        return code
 
 
-def plain_line(task: Task, at: int, name: str, fields: dict[str, object]) -> str:
-    seconds = (at - task.created_at) / 1000
-    subject = fields.get("step") or fields.get("stage") or task.name
-    more = ""
-    for key in ("reason", "summary", "runtime"):
-        if fields.get(key):
-            more = "  " + str(fields[key]).splitlines()[0][:120]
-            break
-    result = fields.get("result")
-    if not more and isinstance(result, dict):
-        words = [str(result[k]) for k in ("summary", "decision") if result.get(k)]
-        more = "  " + words[0][:120] if words else ""
-    if name == "approval.required" and isinstance(fields.get("question"), dict):
-        more = "  " + str(fields["question"].get("text") or fields["question"].get("reason"))[:120]  # type: ignore[attr-defined]
-    return f"{seconds:7.1f}s  {name:<18} {subject}{more}"
-
-
-def _ended(session: Session, task: Task) -> int:
-    word = status(task)
-    session.say(f"{handle(task)} {word}")
+def end_lines(session: Session, task: Task) -> Iterator[Line]:
+    """How it stands, and the next commands."""
+    name, word = handle(task), status(task)
     if word == "failed":
-        for line in failed_lines(session.parts.records, task):
-            session.say(f"  {line}")
-        session.say(f"  why: longtask why {handle(task)}")
-    return exit_code(task)
+        yield [(f"{name} failed", "red")]
+        for step in failed_steps(session, task):
+            yield [(f"  {step.key} {step.state}: {first_line(step.reason or '')}".rstrip(": "), "")]
+        yield [(f"  {session.command('why', name)}", "cyan")]
+    elif task.ended:
+        took = duration(task.ended_at - task.created_at)
+        yield [(name, "bold"), (f" {word}", "green" if word == "completed" else "red"), (f" after {took}", "")]
+        yield from made_lines(session, task)
+    elif waits := reasons.waits_for_somebody(session, task):
+        yield [(f"{name} waits for somebody", "yellow")]
+        for reason in waits:
+            yield [(f"  {reason.what}", "")]
+            yield from ([(f"    {text}", "cyan")] for text in reason.help)
+    else:
+        yield [(f"{name} is {word}: {session.command('why', name)}", "")]
 
 
-def failed_lines(records: TaskRecords, task: Task) -> list[str]:
-    bad = [
-        s for s in records.steps(task.id) if s.state in ("failed", "cancelled") and not s.tolerated and s.owner is None
-    ]
-    return [f"{s.key} {s.state}: {(s.reason or '').splitlines()[0] if s.reason else ''}".rstrip(": ") for s in bad[:10]]
+def made_lines(session: Session, task: Task) -> Iterator[Line]:
+    """Where the fruit of a task lies."""
+    from longtask.boot import branch_of
+    from longtask.workspace.workspace import Workspace
+
+    if task.workspace_id and task.head != task.base:
+        folder = Workspace.at(session.config.home, task.workspace_id).hub.folder
+        yield [("  branch     ", "dim"), (f"{branch_of(task)} in {folder}", "")]
+    kept = [a["name"] for a in session.parts.records.artifacts(task.id)]
+    kept = [name for name in kept if not name.startswith(("output/", "leftovers/"))]
+    if kept:
+        names = ", ".join(kept[:5]) + (" …" if len(kept) > 5 else "")
+        yield [("  artifacts  ", "dim"), (f"{names}: {session.command('artifacts', handle(task))}", "")]
 
 
-def _live(session: Session, task_id: str, alive: Callable[[], bool]) -> int:
-    parts = session.parts
+def failed_steps(session: Session, task: Task) -> list[Step]:
+    bad = (StepState.FAILED, StepState.CANCELLED)
+    steps = look(session.parts.store, task.id).steps
+    return [s for s in steps if s.state in bad and not s.tolerated and s.role is Role.OWN][:FAILED_SHOWN]
+
+
+# --- on a terminal ------------------------------------------------------------------------------------------------
+
+
+def live_view(session: Session, task: Task, keep: Keep, *, ends: bool = True) -> int:
+    """`ends`: tells what comes next too."""
+    from longtask.cli.asking import ask_inline
+
+    looker = Looker(session.parts.store, task.id)
     while True:
-        asked = None
-        with Live(console=session.out, auto_refresh=False, transient=True, vertical_overflow="ellipsis") as live:
-            quiet = 0
-            while True:
-                picture = look(parts.store, parts.records, task_id)
-                live.update(Group(*lines(picture)), refresh=True)
-                task = picture.task
-                if task.ended or not alive():
-                    break
-                asking = parts.store.asking(task_id=task_id, limit=1)
-                quiet = quiet + 1 if asking else 0
-                if quiet >= SETTLED_LOOKS:
-                    asked = asking[0][1]
-                    break
-                time.sleep(LOOK_EVERY_S)
+        try:
+            picture, asked = _watch(session, looker, keep)
+        finally:
+            session.above = None
         if asked is None:
-            session.out.print(Group(*lines(picture)))
+            for line in lines(picture, width=session.out.columns):
+                session.say(line)
+            for line in end_lines(session, picture.task) if ends else ():
+                session.say(line, crop=not picture.task.ended)
             return exit_code(picture.task)
         if not ask_inline(session, picture.task, asked):
             return WAITS
 
 
-def ask_inline(session: Session, task: Task, step: Step) -> bool:
-    """Asks on the terminal; False: the person left it open."""
-    from longtask.cli.decide import answer_words, show_diff, shown_lines
+def _watch(session: Session, looker: Looker, keep: Keep) -> tuple[Picture, Step | None]:
+    """Draws until the task ends, or asks: then with the step that asks."""
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.text import Text
 
-    question = step.question or {}
-    session.out.print(Text(f"\n{step.key} asks", "bold yellow"))
-    for line in shown_lines(question):
-        session.out.print(Text("  " + line))
-    words = answer_words(question)
-    choices = {**words, **({"d": "diff"} if "diff" in (question.get("show") or {}) else {}), "q": "leave it open"}
-    while True:
-        hint = "  ".join(f"[{key}] {word}" for key, word in choices.items())
-        key = Prompt.ask(Text("  " + hint), choices=list(choices), show_choices=False, console=session.out)
-        if key == "q":
-            for line in waiting_lines(session, task):
-                session.out.print(Text("  " + line))
-            return False
-        if key == "d":
-            show_diff(session, task, step)
-            continue
-        text = Prompt.ask("  reason", default="", console=session.out) if words[key] in ("reject", "give_up") else ""
-        session.parts.desk.answer(
-            Ref(task.id, step.key), words[key], session.me, ask=step.ask, digest=question.get("digest"), text=text
-        )
-        return True
+    console = Console(file=sys.stdout, highlight=False, emoji=False, markup=False)
+    drawn: list[Line] = []
+    looks = 0
+    with _untouched(), Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
+        session.above = lambda text: console.print(Text(text, "yellow"))
+        while True:
+            began = time.monotonic()
+            picture = looker.look()
+            made = lines(picture, width=session.out.columns, height=max(console.size.height - 1, 3))
+            if made != drawn:
+                texts = [Text.assemble(*line, no_wrap=True, overflow="crop") for line in made]
+                live.update(Group(*texts), refresh=True)
+                drawn = made
+            if picture.task.ended or not keep(picture.task):
+                return picture, None
+            asking = session.parts.store.asking(task_id=picture.task.id, limit=1)
+            looks = looks + 1 if asking else 0
+            if looks >= SETTLED_LOOKS:
+                return picture, asking[0][1]
+            time.sleep(max(LOOK_EVERY_S, BUSY_SHARE * (time.monotonic() - began)))
+
+
+@contextmanager
+def _untouched() -> Iterator[None]:
+    """What is typed meanwhile is not shown and counts for nothing; however this ends, the terminal is left in order."""
+    import termios
+
+    def end(number: int, frame: object) -> None:
+        sys.exit(128 + number)
+
+    before = termios.tcgetattr(sys.stdin)
+    quiet = list(before)
+    quiet[3] &= ~termios.ECHO
+    handlers = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -120,7 +120,7 @@ def finish(
             return (e.StepCompleted(step.key, attempt, outcome.result, outcome.artifacts),)
         case Done(commit=str(commit)):
             delivered = e.StepDelivered(step.key, attempt, commit, outcome.result, outcome.artifacts, now)
-            if step.base == task.head and not closing:
+            if (outcome.base or step.base) == task.head and not closing:
                 return (delivered, e.StepMerged(step.key, commit))
             return (delivered,)
         case Failed():

@@ -362,11 +362,15 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It worked.  `commit`: its change of the code, already on its own ref in the hub; None: nothing to merge."""
+    """It worked.  `commit`: its change of the code, already on its own ref in the hub; None: nothing to merge.
+
+    `base`: the commit that it was made on, None for the claim's.  A run that goes on stays on the base that its files
+    come from, though its newest claim names a newer head: then its commit does not contain that head."""
 
     result: Json = None
     commit: str | None = None
     artifacts: tuple[JsonMap, ...] = ()
+    base: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

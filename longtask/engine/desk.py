@@ -234,9 +234,8 @@ class Desk:
     def signal(
         self, task_id: str, name: str, payload: JsonMap, *, delivery: str | None = None, sender: str = ""
     ) -> Signal:
-        """Keeps the signal and wakes every waiter that fits, a batch here and the rest by the scheduler.
-
-        A second delivery is answered with the first."""
+        """Keeps the signal and wakes every waiter that fits, a batch here and the rest by the scheduler; all of them by
+        the scheduler if some still have an earlier signal to hear.  A second delivery is answered with the first."""
         size = len(json.dumps(payload))
         if size > SIGNAL_BYTES_MAX:
             raise BadPlan(
@@ -249,8 +248,10 @@ class Desk:
                 return known
             if w.task.ended:
                 raise Refused(f"task {task_id!r} is {w.task.state}: it hears no signals any more")
+            in_turn = w.tx.unheard() is None
             signal = w.tx.add_signal(name, delivery or self._new_id(), payload, sender)
-            wake_waiters(w, signal, "")
+            if in_turn:
+                wake_waiters(w, signal, "")
             return signal
 
     # --- looking --------------------------------------------------------------------------------------------------

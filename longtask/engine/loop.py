@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from longtask.core.errors import StoreBusy, StoreError
@@ -37,7 +38,7 @@ class Loop:
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._ended = threading.Event()
-        self._errors = 0
+        self._errors: Counter[str] = Counter()  # in a row, of each kind of round
         self.busy_at = time.monotonic()  # when something last moved or ran
 
     def stop(self) -> None:
@@ -54,10 +55,10 @@ class Loop:
             while True:
                 if self._stop.is_set() and not self._worker.draining:
                     self._worker.drain()
-                moved = self._guarded(self._worker.tick)
+                moved = self._guarded("work", self._worker.tick)
                 now = time.monotonic()
                 if not moved or now - scheduled_at >= SCHEDULE_EVERY_S:
-                    moved += self._guarded(self._scheduler.tick)
+                    moved += self._guarded("schedule", self._scheduler.tick)
                     scheduled_at = now
                 running = self._worker.running
                 if moved or running:
@@ -71,7 +72,7 @@ class Loop:
         finally:
             self._worker.kill()
             self._ended.set()
-            self._guarded(lambda: self._store.worker_gone(self._row.id))
+            self._guarded("leave", lambda: self._store.worker_gone(self._row.id))
 
     def _beat(self) -> None:
         seen_at = 0.0
@@ -84,19 +85,19 @@ class Loop:
             except Exception:
                 log.exception("beat.error worker=%s", self._row.id)
 
-    def _guarded(self, act: Callable[[], object]) -> int:
+    def _guarded(self, what: str, act: Callable[[], object]) -> int:
         """A failed round is logged and tried again; a store that stays broken ends the loop with its own message."""
         try:
             moved = act()
-            self._errors = 0
+            self._errors[what] = 0
             return moved if isinstance(moved, int) else 0
         except StoreBusy as busy:
             log.warning("store.busy worker=%s: %s", self._row.id, busy)
         except StoreError:
             raise
         except Exception:
-            self._errors += 1
-            log.exception("tick.error worker=%s", self._row.id)
-            if self._errors >= ERRORS_MAX:
+            self._errors[what] += 1
+            log.exception("tick.error worker=%s what=%s", self._row.id, what)
+            if self._errors[what] >= ERRORS_MAX:
                 raise
         return 0

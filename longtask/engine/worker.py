@@ -88,11 +88,11 @@ class Worker:
             claims += self._claim(now, len(over), claims)
         with self._lock:
             self._attempts = [a for a in self._attempts if a not in over]
+        for claimed in claims:
+            self._start(claimed)
         if self._follow is not None:
             for task in heads:
                 self._follow(task)
-        for claimed in claims:
-            self._start(claimed)
         return moved + len(over) + len(claims)
 
     def _drop_lost(self, now: int) -> int:

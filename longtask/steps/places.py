@@ -13,14 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from longtask.agents.journal import resume_tree
-from longtask.core.errors import Refused, WorkspaceError
-from longtask.core.model import Done, Failed, JsonMap, Outcome
+from longtask.core.errors import LeaseLost, Refused, WorkspaceError
+from longtask.core.model import Done, Failed, JsonMap, Kind, Outcome
 from longtask.steps.contract import Assignment, Desk, Executor, Handle
 from longtask.steps.output import tail
 from longtask.steps.process import Process, allowed_environment
 from longtask.steps.surroundings import mark_of
 from longtask.workspace.git import locked, shown
-from longtask.workspace.tree import Worktree, read_worktree
+from longtask.workspace.names import attempt_name
+from longtask.workspace.tree import Worktree, read_worktree, remove, task_folder
 from longtask.workspace.workspace import Workspace
 
 SETUP_TAIL_LINES = 20
@@ -28,8 +29,8 @@ POLL_S = 0.05
 
 
 class ToldConflicts:
-    """An executor whose conflict steps are told the paths in conflict: those of their own folder, since the head may
-    have moved after the conflict was found."""
+    """An executor whose conflict steps are told head and paths as they are in their own folder: the head may have moved
+    after the conflict was found."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -37,7 +38,8 @@ class ToldConflicts:
     def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
         wt = read_worktree(place) if assignment.conflict and place is not None else None
         if wt is not None:
-            conflict = {**(assignment.conflict or {}), "paths": [shown(path) for path in wt.conflicts]}
+            paths = [shown(path) for path in wt.conflicts]
+            conflict = {**(assignment.conflict or {}), "head": wt.base, "paths": paths}
             assignment = replace(assignment, conflict=conflict)
         return self._executor.start(assignment, desk, place)
 
@@ -56,6 +58,9 @@ class Places:
         settings = assignment.workspace or {}
         aside = tuple(settings.get("cache") or ())
         wt = self._worktree(workspace, assignment, aside)
+        begins = assignment.spec.kind is Kind.AGENT and not assignment.journal
+        if begins and not desk.checkpoint(0, checkpoint_name("", wt.base)):
+            raise LeaseLost(f"step {assignment.step!r}: attempt {assignment.attempt} is not the newest any more")
         command = settings.get("setup")
         if command:
             self._set_up(workspace, wt, command, aside, assignment, desk)
@@ -63,19 +68,19 @@ class Places:
 
     def _worktree(self, workspace: Workspace, assignment: Assignment, aside: Sequence[str]) -> Worktree:
         assert assignment.base is not None
-        tree = resume_tree(assignment.journal, assignment.checkpoint)
+        tree, base = None, assignment.base
+        if assignment.journal and (saved := resume_tree(assignment.journal, assignment.checkpoint)) is not None:
+            tree, base = saved_at(saved)
         where = (assignment.task_id, assignment.step, assignment.attempt)
         for earlier in range(1, assignment.attempt):  # what a killed worker has left: the run goes on from `tree`
-            left = workspace.find(assignment.task_id, assignment.step, earlier)
-            if left is not None:
-                workspace.remove(left)
+            path = task_folder(self._home, assignment.task_id) / attempt_name(assignment.step, earlier)
+            remove(self._home, path)
         if assignment.conflict:
             try:
-                commit = assignment.conflict["commit"]
-                return workspace.conflict_checkout(*where, assignment.base, commit, tree, aside=aside)
+                return workspace.conflict_checkout(*where, base, assignment.conflict["commit"], tree, aside=aside)
             except Refused:
                 pass  # the head has moved, and the two sides join by themselves now: there is nothing left to do
-        return workspace.checkout(*where, assignment.base, tree, aside=aside)
+        return workspace.checkout(*where, base, tree, aside=aside)
 
     def _set_up(
         self,
@@ -141,7 +146,7 @@ class Places:
             return outcome
         if isinstance(outcome, Done) and assignment.spec.commits:
             message = f"{assignment.task_name}: {assignment.step}"
-            outcome = replace(outcome, commit=workspace.commit(wt, message))
+            outcome = replace(outcome, commit=workspace.commit(wt, message), base=wt.base)
         elif isinstance(outcome, (Done, Failed)) and not assignment.spec.commits:
             outcome = self._keep_leftovers(workspace, wt, assignment, outcome, desk)
         elif isinstance(outcome, Failed):
@@ -169,8 +174,24 @@ class Places:
         return replace(outcome, artifacts=(*outcome.artifacts, kept))
 
     def save_tree(self, place: Path) -> str:
-        """The worktree as a tree, pinned in the hub: a checkpoint.  Called between an agent's tools."""
+        """The worktree, pinned in the hub: a checkpoint.  Called between an agent's tools."""
         wt = read_worktree(place)
         if wt is None:
             raise WorkspaceError(f"worktree '{place}' is not there any more")
-        return Workspace.at(self._home, self._workspace_ids[wt.task_id]).checkpoint(wt)
+        tree = Workspace.at(self._home, self._workspace_ids[wt.task_id]).checkpoint(wt)
+        return checkpoint_name(tree, wt.base)
+
+
+# A run stays on the base that it began on: there its journal was written, and there its files come from.  The tree of a
+# checkpoint on a newer head would take back what others have merged since; the merge queue joins the two sides instead.
+
+
+def checkpoint_name(tree: str, base: str) -> str:
+    """`tree` empty: as the attempt found it."""
+    return f"{tree}@{base}"
+
+
+def saved_at(name: str) -> tuple[str | None, str]:
+    """(tree, base)."""
+    tree, _, base = name.partition("@")
+    return tree or None, base

@@ -42,6 +42,22 @@ def test_an_attempt_on_the_newest_head_is_merged_with_its_delivery(world: World)
     assert world.begun[-1].base == world.task.head != base
 
 
+def test_a_commit_made_on_an_older_base_is_merged_though_the_claim_is_on_the_newest_head(world: World):
+    """A run that goes on stays on the base that its files come from."""
+    world.submit(step("a", commits=True), step("b", commits=True), acts={"*": [HANG]}, code=True)
+    world.settle()
+    old = world.task.head or ""
+    first = deliver(world, "a", "f")
+    world.die()
+    assert world.store.get_task(world.tasks[0]).head == old
+    world.reborn()
+    world.later(LEASE_MS * 3)
+    world.acts |= {"a": [Done(commit=first)], "b": [Done(commit=world.code.commit((old,), ("g",)), base=old)]}
+    assert world.run() == "completed"
+    assert holds(world, first) and holds(world, world.row("b").commit or "")
+    assert world.row("b").base == first
+
+
 def test_a_conflict_is_a_step_that_delivers_both_sides_and_the_attempt_stays_one(world: World):  # (64)
     siblings(world, "f", "f")
     first, second = deliver(world, "a", "f"), deliver(world, "b", "f")

@@ -27,7 +27,9 @@ def test_a_veto_decides_over_an_unwanted_need_in_either_order(world: World, firs
     gate = step("go")
     unwanted = step("unwanted", needs=["go"] if later == "unwanted" else [], if_="false")
     failing = step("failing", needs=["go"] if later == "failing" else [])
-    world.submit(gate, unwanted, failing, step("e", needs=["unwanted", "failing"]), acts={"go": [HANG], "failing": [NO]})
+    world.submit(
+        gate, unwanted, failing, step("e", needs=["unwanted", "failing"]), acts={"go": [HANG], "failing": [NO]}
+    )
     world.settle()
     assert world.state(first) in ("skipped", "failed")
     world.end("go", Done())

@@ -41,7 +41,7 @@ def test_a_gate_waits_for_its_stage_to_drain_before_it_shuts(world: World):  # (
 
 
 def test_needs_into_a_later_stage_that_waits_for_this_one_are_a_cycle_that_is_drawn(world: World):  # (5)
-    with pytest.raises(BadPlan, match="steps wait for each other: .*stage 1"):
+    with pytest.raises(BadPlan, match=r"steps wait for each other: .*stage 1"):
         world.submit(step("a", needs=["b"]), step("b", 2))
 
 

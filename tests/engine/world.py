@@ -30,7 +30,8 @@ from longtask.engine.scheduler import Scheduler
 from longtask.engine.scope import Scopes
 from longtask.engine.worker import Worker
 from longtask.steps.approval import ApprovalExecutor
-from longtask.steps.contract import Assignment, Desk as Line, Ended, Handle
+from longtask.steps.contract import Assignment, Ended, Handle
+from longtask.steps.contract import Desk as Line
 from longtask.steps.for_each import ForEachExecutor
 from longtask.steps.wait import WaitExecutor
 from longtask.store.contract import Ref
@@ -58,8 +59,10 @@ class Work:
 
     def numbered(self, specs: list[StepSpec]) -> int:
         numbers: dict[str, Any] = {name: work.numbered(specs) for name, work in self.owned.items()}
-        specs.append(replace(self.spec, **numbers))
-        return len(specs) - 1
+        made = replace(self.spec, **numbers)
+        if made not in specs:
+            specs.append(made)
+        return specs.index(made)
 
 
 def work(kind: Kind = Kind.RUN, **words: Any) -> Work:
@@ -159,8 +162,8 @@ class World:
         return Scheduler(self.store, self.scopes, self.language, self.code, lease_ms=LEASE_MS)
 
     def new_worker(self, name: str, slots: int | None = None, pools: Sequence[str] = ("default",)) -> Worker:
-        kinds = {kind: self for kind in (Kind.RUN, Kind.FUNCTION, Kind.AGENT)}
-        real = {
+        kinds: dict[Kind, Any] = dict.fromkeys((Kind.RUN, Kind.FUNCTION, Kind.AGENT), self)
+        real: dict[Kind, Any] = {
             Kind.APPROVAL: ApprovalExecutor(self.language.render, self.records, lambda w, b, h: {"files": 0}),
             Kind.WAIT: WaitExecutor(self.language.render),
             Kind.FOR_EACH: ForEachExecutor(self.language.expand, self.records),
@@ -207,7 +210,7 @@ class World:
     def submit(
         self,
         *steps: tuple[Planned, Work],
-        acts: Mapping[str, Sequence[Act]] | None = None,
+        acts: Mapping[str, Any] | None = None,
         stages: int | None = None,
         parallel: int = 100,
         priority: int = 0,

@@ -46,6 +46,7 @@ class World(Protocol):
     def interlude(self) -> None: ...
     def fails(self) -> bool: ...
     def one(self, options: Any) -> Any: ...
+    def often(self, percent: float) -> bool: ...
     def hold(self, handle: ScriptHandle) -> None: ...
 
 
@@ -141,6 +142,7 @@ class ScriptHandle:
         self._calls = body["calls"]
         self._done = {row["n"]: row for row in assignment.journal if row["done"]}
         self._n = 0
+        self._at = "begin"
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -165,27 +167,37 @@ class ScriptHandle:
         return said
 
     def _call(self, n: int) -> bool:
-        """One call of the run through its journal; False: more in the next round."""
-        a, desk = self.assignment, self.desk
-        name, mark = ("turn", f"turn {a.step} {n}")
+        """The next act of a call of the run through its journal; False: more in the next round."""
         if n in self._done:
             self._n = n
             return True
-        if not desk.journal_started(n, name, "model", mark):
-            raise LeaseLost(f"{self.key}: call {n} may not begin")
-        self.world.onlooker.carried_out(a, n)
+        a, desk, onlooker = self.assignment, self.desk, self.world.onlooker
+        turn = n % 2 == 1  # a model's turn has a price, a tool leaves a tree
+        kind, mark, price = ("turn", f"turn {n}", 1) if turn else ("tool", f"tool {n}", 0)
         body = {"by": a.attempt, "n": n}
-        if not desk.journal_done(n, name, "model", mark, body, {"tokens_in": 1, "tokens_out": 1, "micros": 1}):
-            raise LeaseLost(f"{self.key}: call {n} is not taken")
-        self.world.onlooker.recorded(a, n, body)
-        self._n = n
-        if n % 2 == 0:
-            if not desk.checkpoint(n, f"tree {n}"):
-                raise LeaseLost(f"{self.key}: the checkpoint is not taken")
-            self.world.onlooker.saved(a, n)
-        desk.output("out", b"a line\n")
-        desk.progress(n, self._calls, "calls")
-        return self.world.now >= self.until
+        self.world.interlude()
+        match self._at:
+            case "begin":
+                self._taken(desk.journal_started(n, kind, "name", mark), f"call {n} may not begin")
+                onlooker.carried_out(a, n)
+                self._at = "end"
+            case "end":
+                usage = {"tokens_in": price, "tokens_out": price, "micros": price}
+                self._taken(desk.journal_done(n, kind, "name", mark, body, usage), f"call {n} is not taken")
+                onlooker.recorded(a, n, body)
+                self._at = "save"
+            case "save":
+                if not turn:
+                    self._taken(desk.checkpoint(n, f"tree {n}"), "the checkpoint is not taken")
+                    onlooker.saved(a, n)
+                desk.output("out", b"a line\n")
+                desk.progress(n, self._calls, "calls")
+                self._n, self._at = n, "begin"
+        return self.world.now >= self.until or self.world.often(50)
+
+    def _taken(self, answer: bool, text: str) -> None:
+        if not answer:
+            raise LeaseLost(f"{self.key}: {text}")
 
     def stop(self, reason: str, grace_ms: int) -> None:
         body = self.assignment.spec.body

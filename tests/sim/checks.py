@@ -7,7 +7,7 @@ event once; at an audit it compares the two.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from longtask.core import events as e
 from longtask.core.change import WaitRow
 from longtask.core.model import Edge, Kind, Signal, Step, StepSpec, StepState, WaitingFor
 from longtask.core.oracle import audit
+from longtask.engine.scope import ARTIFACT
 from longtask.steps.contract import Assignment
 from longtask.store.contract import Ref
 from longtask.store.sqlite import SqliteStore
@@ -49,8 +50,15 @@ class Seen:
 
 
 class Onlooker:
-    def __init__(self, repo: Repo, store: Callable[[], SqliteStore], alive: Callable[[Try], bool]) -> None:
+    def __init__(
+        self,
+        repo: Repo,
+        store: Callable[[], SqliteStore],
+        alive: Callable[[Try], bool],
+        artifacts: Mapping[str, Any],
+    ) -> None:
         self._repo = repo
+        self._artifacts = artifacts
         self._store = store  # one that sees only what is durable
         self._alive = alive  # the process tree of an attempt lives
         self.suspects: set[str] = set()  # workers that were ever frozen or killed, or whose beat did not go through
@@ -59,6 +67,7 @@ class Onlooker:
         self.checkpoints: dict[Run, int] = {}
         self.signals: dict[tuple[str, str], tuple[str, Any]] = {}  # (task, delivery) that was acknowledged
         self.tried: dict[tuple[str, str], list[tuple[str, Any]]] = {}  # what was sent, acknowledged or not
+        self.cancelled: dict[Try, int] = {}  # attempts that are to stop, and the number of the event before that
         self.answered: Counter[tuple[str, str, int]] = Counter()  # (task, step, ask) that was acknowledged
         self.seen: dict[str, Seen] = {}
 
@@ -78,6 +87,8 @@ class Onlooker:
         done = self.seen.get(a.task_id, Seen()).completed.get(a.step)
         if done is not None and a.attempt > done:
             raise Found("once", f"step {a.step!r} has completed with attempt {done}, and {a.attempt} begins")
+        if row.attempt > a.attempt:
+            return  # its worker was away for long, and what it knows is old: whatever it tries will be refused
         known = {r["n"]: r["body"] for r in a.journal if r["done"]}
         for n, body in self.calls.get((a.task_id, a.step, a.run), {}).items():
             if known.get(n) != body:
@@ -87,21 +98,37 @@ class Onlooker:
             raise Found("checkpoint", f"step {a.step!r} run {a.run}: saved at {saved}, goes on from {a.checkpoint}")
 
     def carried_out(self, a: Assignment, n: int) -> None:
+        self.holds(Ref(a.task_id, a.step), a.attempt)
         if n in self.calls.get((a.task_id, a.step, a.run), {}):
             raise Found("run journal", f"step {a.step!r} run {a.run}: finished call {n} is carried out again")
 
     def recorded(self, a: Assignment, n: int, body: Any) -> None:
+        self.holds(Ref(a.task_id, a.step), a.attempt)
         self.calls.setdefault((a.task_id, a.step, a.run), {})[n] = body
 
     def saved(self, a: Assignment, n: int) -> None:
+        self.holds(Ref(a.task_id, a.step), a.attempt)
         run = a.task_id, a.step, a.run
         self.checkpoints[run] = max(n, self.checkpoints.get(run, 0))
 
     def holds(self, ref: Ref, attempt: int) -> None:
-        """An attempt that has just beaten goes on: it must hold the lease."""
+        """An attempt has just been told that it may go on: it must hold the lease."""
         held = {lease.step: lease.attempt for lease in self._store().leases(ref.task_id, PAGE)}
         if held.get(ref.step) != attempt:
-            raise Found("beat", f"step {ref.step!r}: attempt {attempt} may go on, the lease is of {held.get(ref.step)}")
+            raise Found(
+                "lease", f"step {ref.step!r}: attempt {attempt} may go on, the lease is of {held.get(ref.step)}"
+            )
+
+    def followed(self, task_id: str, head: str | None) -> None:
+        """The branch is about to follow to `head`, which must be in the journal by now."""
+        kept = self._store().get_task(task_id).head
+        if head is not None and (kept is None or not self._repo.contains(head, kept)):
+            raise Found("branch", f"a branch moves to {head}, the journal's head is {kept}")
+
+    def cancelling(self, task_id: str, step: Step) -> None:
+        """A running step is asked to stop, and the caller knows: nothing else may come of that attempt."""
+        seq = self._store().get_task(task_id).seq
+        self.cancelled.setdefault((task_id, step.key, step.attempt), seq)
 
     def signalled(self, task_id: str, signal: Signal) -> None:
         kept = (signal.name, dict(signal.payload))
@@ -127,7 +154,9 @@ class Onlooker:
         for event in fresh:
             self._event(task_id, seen, event)
         spent = sum(isinstance(event.fact, e.UsageRecorded) for event in seen.events)
-        calls = store._line.run("select count(*) from run_journal where task_n = ? and done_at > 0", (task.number,))[0][0]
+        calls = store._line.run(
+            "select count(*) from run_journal where task_n = ? and done_at > 0 and micros > 0", (task.number,)
+        )[0][0]
         if calls != spent:
             raise Found("usage", f"task {task.name!r}: {calls} calls are finished, usage of {spent} is recorded")
         found = audit(
@@ -141,6 +170,7 @@ class Onlooker:
             waits=self._waits(store, task.number),
             now=now,
             contains=self._repo.contains,
+            unheard=self._unheard(store, task.number),
         )
         if found:
             raise Found(found[0].rule, "\n    ".join([f"task {task.name!r}: {found[0].text}", *map(str, found[1:6])]))
@@ -168,6 +198,11 @@ class Onlooker:
         rows = store._line.run("select step, ask, name from wait where task_n = ?", (number,))
         return [WaitRow(*row) for row in rows]
 
+    def _unheard(self, store: SqliteStore, number: int) -> list[int]:
+        return [
+            n for (n,) in store._line.run("select number from inbox where task_n = ? and heard is not null", (number,))
+        ]
+
     def _event(self, task_id: str, seen: Seen, event: e.Event) -> None:
         fact = event.fact
         if event.op is not None:
@@ -187,7 +222,9 @@ class Onlooker:
             case e.StepLost():
                 worker = seen.workers[fact.step, fact.attempt]
                 if worker not in self.suspects:
-                    raise Found("lost", f"step {fact.step!r}: attempt {fact.attempt} is lost, its worker {worker} lives")
+                    raise Found(
+                        "lost", f"step {fact.step!r}: attempt {fact.attempt} is lost, its worker {worker} lives"
+                    )
             case e.StepCancelled() if fact.by == "stop":
                 attempt = seen.newest[fact.step]
                 if self._alive((task_id, fact.step, attempt)):
@@ -195,7 +232,7 @@ class Onlooker:
         self._answer_of(task_id, seen, fact)
         attempt = getattr(fact, "attempt", 0)
         if isinstance(fact, REPORTS) and attempt:
-            self._report(task_id, seen, fact, fact.step, attempt)
+            self._report(task_id, seen, fact, fact.step, attempt, event.seq)
 
     def _answer_of(self, task_id: str, seen: Seen, fact: e.Fact) -> None:
         by_person = getattr(fact, "by", None) is not None and isinstance(
@@ -213,23 +250,25 @@ class Onlooker:
         if "decision" in cause:
             seen.decided[step, ask] = cause["decision"]
 
-    def _report(self, task_id: str, seen: Seen, fact: e.Fact, step: str, attempt: int) -> None:
+    def _report(self, task_id: str, seen: Seen, fact: e.Fact, step: str, attempt: int, seq: int) -> None:
+        if getattr(fact, "by", None) is not None:
+            return  # a person's answer is no report
         this = task_id, step, attempt
-        if isinstance(fact, e.StepCompleted | e.StepDelivered):
-            if getattr(fact, "by", None) is None and self._alive(this):
-                raise Found("report", f"step {step!r}: attempt {attempt} has completed, its tree lives")
+        if seq > self.cancelled.get(this, seq):
+            raise Found("cancel", f"step {step!r}: {type(fact).__name__} of attempt {attempt}, which is to stop")
+        if isinstance(fact, e.StepCompleted | e.StepDelivered) and self._alive(this):
+            raise Found("report", f"step {step!r}: attempt {attempt} has completed, its tree lives")
         start = self.starts.get(this)
         cause = (start.cause if start is not None else None) or {}
-        if "decision" in cause and not isinstance(fact, e.StepReleased) and getattr(fact, "by", None) is None:
-            before = seen.consumed.setdefault((step, cause["ask"]), attempt)
+        ask = cause["ask"] if "decision" in cause and not isinstance(fact, e.StepReleased) else None
+        if ask is not None:
+            before = seen.consumed.setdefault((step, ask), attempt)
             if before != attempt:
-                text = f"step {step!r}: the answer to question {cause['ask']} is used by attempts {before} and {attempt}"
-                raise Found("answer", text)
-            if isinstance(fact, e.StepCompleted) and fact.by is None and seen.kinds[step] is Kind.APPROVAL:
-                if (fact.result or {}).get("decision") != seen.decided[step, cause["ask"]]:
-                    raise Found("answer", f"step {step!r} says {fact.result}, {seen.decided} was answered")
-        elif isinstance(fact, e.StepCompleted) and seen.kinds[step] is Kind.APPROVAL and fact.by is None:
-            raise Found("answer", f"step {step!r} is approved by nobody")
+                raise Found("answer", f"step {step!r}: the answer to {ask} is used by attempts {before} and {attempt}")
+        if isinstance(fact, e.StepCompleted) and seen.kinds[step] is Kind.APPROVAL:
+            said = (fact.result or {}).get("decision")
+            if ask is None or said != seen.decided[step, ask]:
+                raise Found("answer", f"step {step!r} says {said!r} for question {ask}, {seen.decided} was answered")
 
     def _inbox(self, task_id: str, signals: list[Signal]) -> None:
         kept = {signal.delivery: signal for signal in signals}
@@ -249,16 +288,25 @@ class Onlooker:
                 raise Found("answer", text)
 
     def ended(self, task_id: str) -> None:
-        """After the end: the branch is the head, and no process tree lives."""
+        """After the end: the branch is the head, and lists are collected in order."""
         task = self._store().get_task(task_id)
         if task.head is not None and self._repo.refs.get(task_id, task.base) != task.head:
             raise Found("branch", f"task {task.name!r}: branch {self._repo.refs.get(task_id)}, head {task.head}")
-        for row in self.seen[task_id].print[1].values():
-            self._kept(row)
+        rows = self.seen[task_id].print[1]
+        for row in rows.values():
+            if row.kind is Kind.FOR_EACH and row.state is StepState.COMPLETED and row.items:
+                self._collected(row, [item for item in rows.values() if item.owner == row.key])
 
-    def _kept(self, row: Step) -> None:
-        if row.state is StepState.COMPLETED and row.kind is not Kind.GATE and not row.attempt:
-            raise Found("once", f"step {row.key!r} has completed and was never begun")
+    def _collected(self, row: Step, items: list[Step]) -> None:
+        """The outputs of a for_each: those of its items in the list's order, null where one has failed."""
+        done = {item.item: item.result for item in items if item.state is StepState.COMPLETED}
+        wanted = [self._value(done.get(index)) for index in range(row.items)]
+        if row.result is not None and self._value(row.result) != wanted:
+            raise Found("items", f"step {row.key!r} has collected {row.result}, its items say {wanted}")
+
+    def _value(self, stored: Any) -> Any:
+        large = isinstance(stored, dict) and ARTIFACT in stored
+        return self._artifacts[stored[ARTIFACT]] if large else stored
 
 
 def _pages(look: Callable[[Any], list[Any]], mark: Callable[[Any], Any], after: Any) -> Any:

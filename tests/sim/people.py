@@ -1,6 +1,7 @@
 """What callers ask at random, and what they must be answered.
 
-A refusal is an answer too.  Where it is certain (an old question, another digest, the same answer again) it is demanded.
+A refusal is an answer too.  Where it is certain (an old question, another digest, the same answer again) it is
+demanded.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class People:
             "raise": self.raise_budget,
         }
         words = ["answer"] * 6 + ["signal"] * 5 + ["retry"] * 3 + ["cancel_step"] * 2 + ["skip", "pause"]
-        words += ["resume"] * (5 if task.state is TaskState.PAUSED else 1) + ["raise"] * (1 + 5 * (not task.within_budget))
+        words += ["resume"] * (5 if task.state is TaskState.PAUSED else 1) + ["raise"] * (
+            1 + 5 * (not task.within_budget)
+        )
         words += ["cancel"] * world.often(15)
         word = world.odds.person if world.odds.person and world.often(60) else world.one(words)
         deeds[word](task)
@@ -122,7 +125,13 @@ class People:
         row = self._step(task, *((S.RUNNING, S.WAITING, S.BLOCKED, S.MERGING, S.READY) if self.world.often(90) else ()))
         if row is not None:
             ref = Ref(task.id, row.key)
-            self._may(f"cancel {task.name} {row.key}", lambda: self.desk.cancel_step(ref, self.name()))
+
+            def call() -> None:
+                step = self.desk.cancel_step(ref, self.name())
+                if step.state is S.RUNNING:
+                    self.world.onlooker.cancelling(task.id, step)
+
+            self._may(f"cancel {task.name} {row.key}", call)
 
     def retry(self, task: Task) -> None:
         row = self._step(task, *((S.FAILED, S.CANCELLED) if self.world.often(90) else ()))

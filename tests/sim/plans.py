@@ -14,7 +14,6 @@ from typing import Any
 from longtask.core.graph import Graph, Planned
 from longtask.core.model import Kind, RunWhen, StepSpec, TaskOptions, WhenFailed
 
-FILES = ("a", "b")
 SIGNALS = ("go", "go", "ci.build")
 ACTS_AT_FIRST = ("done", "done", "fail", "fail", "fail_digest", "fail_digest", "bad", "park_signal", "park_user",
                  "park_timer", "hang", "give_back", "large")  # fmt: skip
@@ -42,6 +41,7 @@ class Odds:
     drain: float = 1
     later: float = 40  # what a worker gives to a thread is done later
     code: float = 65  # a task has a repository
+    files: str = "ab"  # that commits touch: the fewer, the more conflicts
     stages_max: int = 3
     needs: float = 55  # a step names what it needs
     conditional: float = 20
@@ -50,6 +50,7 @@ class Odds:
                                Kind.WAIT, Kind.FOR_EACH)  # fmt: skip
     batches: tuple[int, ...] = (500, 500, 500, 3, 2)
     acts: tuple[str, ...] = ()  # at first, instead of the usual ones
+    calls_max: int = 5  # of an agent
     failing: float = -1  # last act is a failure; below 0: as it comes
     attended: float = 60
 
@@ -61,7 +62,7 @@ class Planner:
         self.batch = batch
         self.specs: list[StepSpec] = []
         self.code = False
-        self.pools = ("default",)
+        self.pools: tuple[str, ...] = ("default",)
 
     def often(self, percent: float) -> bool:
         return self.chance.random() * 100 < percent
@@ -91,15 +92,16 @@ class Planner:
 
     def _planned(self, key: str, stages: int, before: list[Planned], attended: bool) -> Planned:
         stage = self.chance.randint(1, stages)
-        needs = None
+        needs: tuple[str, ...] | None = None
         if self.often(self.odds.needs):
             needs = tuple(s.key for s in before if s.stage <= stage and self.often(40))
         kind: Kind = self.one(self.odds.kinds)
-        condition, reads = None, ()
+        condition: str | None = None
+        reads: tuple[str, ...] = ()
         if self.often(self.odds.conditional):
             condition, reads = self._condition(needs or ())
         spec = self._spec(kind, condition, reads, needs or ())
-        words = (WhenFailed.STOP, WhenFailed.STOP, WhenFailed.CONTINUE) + (WhenFailed.ASK,) * 2 * attended
+        words = [WhenFailed.STOP, WhenFailed.STOP, WhenFailed.CONTINUE, *[WhenFailed.ASK] * 2 * attended]
         return Planned(
             key,
             kind,
@@ -161,8 +163,8 @@ class Planner:
         body: dict[str, Any] = {
             "acts": [*acts, last],
             "ms": self.one((0, 0, 30, 700, 4_000, 20_000)),
-            "calls": chance.randint(1, 5) if kind is Kind.AGENT else 0,
-            "files": [f for f in FILES if self.often(50)],
+            "calls": chance.randint(1, self.odds.calls_max) if kind is Kind.AGENT else 0,
+            "files": [f for f in self.odds.files if self.often(100 / len(self.odds.files))],
             "stubborn": self.often(30),
             "match": self.one(({}, {"sha": "1"})),
             "ok": self.often(80),

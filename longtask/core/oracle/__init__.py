@@ -11,7 +11,7 @@ transactions.  Mutexes, tickets and outboxes span tasks and are not seen from he
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from longtask.core.change import WaitRow
 from longtask.core.events import Event
@@ -35,13 +35,15 @@ def audit(
     waits: Sequence[WaitRow] | None = None,
     now: int = 0,
     contains: Contains | None = None,
+    unheard: Collection[int] = (),
 ) -> list[Violation]:
     """Everything that is wrong; empty if nothing is.
 
     `events`: the whole journal.  `waits` None: not looked at.  `contains(ancestor, commit)` answers from the
-    repository; None, or an answer of None: not known, and nothing is said about code.
+    repository; None, or an answer of None: not known, and nothing is said about code.  `unheard`: numbers of signals
+    that are still being told to their waiters.
     """
-    view = look(task, steps, edges, events, leases, signals, specs or {}, waits, now, contains)
+    view = look(task, steps, edges, events, leases, signals, specs or {}, waits, now, contains, unheard)
     past, found = history.walk(view)
     found += history.refolded(view)
     for check in (*rows.CHECKS, *telling.CHECKS):

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from longtask.core import events as e
 from longtask.core.machine import refold
-from longtask.core.model import POOL_SYSTEM, Edge, Kind, Role, RunWhen, Step, Task, WaitingFor
+from longtask.core.model import POOL_SYSTEM, Edge, JsonMap, Kind, Role, RunWhen, Step, Task, WaitingFor
 
-from .view import OPEN_STATES, View, Violation
+from .view import OPEN_STATES, View, Violation, fits
 
 MOVES: dict[type[e.Fact], tuple[str, str]] = {
     e.StepUnblocked: ("blocked", "ready"),
@@ -80,6 +80,7 @@ class Known:
     run: int = 1
     ask: int = 0
     seen: int = 0
+    question: JsonMap = field(default_factory=dict)  # of its last park
     commit: str | None = None
     benign: bool = False
     behind: str | None = None  # the fix or conflict step that it waits for
@@ -357,7 +358,9 @@ def _budgets(step: Known, fact: e.Fact) -> None:
 
 
 def _wait(walker: _Walker, key: str, step: Known, fact: e.Fact) -> None:
-    """Questions are numbered; the same step never takes the same signal twice."""
+    """Questions are numbered; a step takes the earliest signal that fits and that it has not taken yet."""
+    if isinstance(fact, e.StepParked):
+        step.question = fact.question
     if isinstance(fact, e.HelpAsked) or (isinstance(fact, e.StepParked) and fact.waiting_for is WaitingFor.USER):
         step.ask += 1
     if isinstance(fact, e.StepWoken) and fact.seen:
@@ -365,4 +368,7 @@ def _wait(walker: _Walker, key: str, step: Known, fact: e.Fact) -> None:
             walker.wrong("signal", f"{key!r} takes signal {fact.seen} after {step.seen}")
         if not any(signal.number == fact.seen for signal in walker.view.signals):
             walker.wrong("signal", f"{key!r} takes signal {fact.seen}, which is not in the inbox")
+        missed = [s.number for s in walker.view.signals if step.seen < s.number < fact.seen and fits(step.question, s)]
+        if missed:
+            walker.wrong("signal", f"{key!r} takes signal {fact.seen} before {missed}, which fit too")
         step.seen = fact.seen

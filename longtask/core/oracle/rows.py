@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from longtask.core.machine import status, tally
-from longtask.core.model import POOL_SYSTEM, JsonMap, Role, Step, StepState, Tally, TaskState, WaitingFor, WhenFailed
+from longtask.core.model import POOL_SYSTEM, Role, Step, StepState, Tally, TaskState, WaitingFor, WhenFailed
 
 from .history import Past
-from .view import View, Violation, counts_as_bad, is_open, known, meaning, shown
+from .view import View, Violation, counts_as_bad, fits, is_open, known, meaning, shown
 
 S, T, W = StepState, TaskState, WaitingFor
 
@@ -115,7 +115,8 @@ def waits(view: View) -> Iterator[Violation]:
             yield Violation("waiting", f"step {step.key!r}: nothing can wake it ({step.waiting_for}, {question})")
         if view.task.state is T.CLOSING:
             continue
-        missed = [s.number for s in view.signals if s.number > step.seen and _fits(question, s.name, s.payload)]
+        heard = [s for s in view.signals if s.number not in view.unheard]
+        missed = [s.number for s in heard if s.number > step.seen and fits(question, s)]
         if missed:
             yield Violation("waiting", f"step {step.key!r} waits, though signals {missed} fit and it has not seen them")
     if view.waits is None:
@@ -128,11 +129,6 @@ def waits(view: View) -> Iterator[Violation]:
     )
     if found != wanted:
         yield Violation("waiting", f"wait rows are {found}, waiting steps {wanted}")
-
-
-def _fits(question: JsonMap, name: str, payload: JsonMap) -> bool:
-    wanted = dict(question.get("match") or {})
-    return question.get("name") == name and {k: payload.get(k) for k in wanted} == wanted
 
 
 def owned(view: View) -> Iterator[Violation]:

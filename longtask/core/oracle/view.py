@@ -5,7 +5,7 @@ Verdict and hearing are restated here from SEMANTICS, not taken from the machine
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from longtask.core.change import WaitRow
 from longtask.core.events import Event
 from longtask.core.model import (
     Edge,
+    JsonMap,
     Lease,
     Role,
     Signal,
@@ -52,6 +53,7 @@ class View:
     waits: Sequence[WaitRow] | None
     now: int
     contains: Contains
+    unheard: Collection[int]
     needs: dict[str, list[str]] = field(default_factory=dict)  # step -> what it needs, owned steps included
     owned: dict[str, list[Step]] = field(default_factory=dict)  # owner -> its fix, conflict and item steps
 
@@ -82,6 +84,7 @@ def look(
     waits: Sequence[WaitRow] | None,
     now: int,
     contains: Contains | None,
+    unheard: Collection[int],
 ) -> View:
     answers: dict[tuple[str, str], bool | None] = {}
 
@@ -92,7 +95,7 @@ def look(
             answers[ancestor, commit] = contains(ancestor, commit)
         return answers[ancestor, commit]
 
-    view = View(task, steps, edges, events, leases, signals, specs, waits, now, ask)
+    view = View(task, steps, edges, events, leases, signals, specs, waits, now, ask, unheard)
     for need, step in edges:
         view.needs.setdefault(step, []).append(need)
     for row in steps.values():
@@ -121,6 +124,11 @@ def meaning(step: Step) -> Verdict:
     if step.state is StepState.SKIPPED:
         return Verdict.OMIT if step.benign else Verdict.VETO
     return Verdict.OK if tolerated(step) else Verdict.VETO
+
+
+def fits(question: JsonMap, signal: Signal) -> bool:
+    wanted = dict(question.get("match") or {})
+    return question.get("name") == signal.name and {k: signal.payload.get(k) for k in wanted} == wanted
 
 
 def known(step: Step) -> bool:

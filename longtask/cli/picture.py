@@ -1,0 +1,101 @@
+"""A task as one look at the store shows it, and a cheap way to look again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from longtask.core import events as e
+from longtask.core.model import Step, Task
+from longtask.core.policy import BATCH_MAX
+from longtask.store.contract import Progress, Ref, Store
+
+STEPS_MAX = 20_000  # what a view holds; a larger task is shown in part
+PROGRESS_MAX = 1_000
+LONG_AGO = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """`steps`: without gates, in the plan's order, at most so many; `left_out`: how many more there are."""
+
+    task: Task
+    steps: Sequence[Step]
+    progress: Mapping[str, Progress]
+    now: int
+    left_out: int = 0
+
+    def progress_of(self, step: Step) -> Progress | None:
+        """What its newest attempt has told."""
+        found = self.progress.get(step.key)
+        return found if found is not None and found.attempt == step.attempt else None
+
+
+class Looker:
+    """Reads all rows once; afterwards those that the journal says have moved."""
+
+    def __init__(self, store: Store, task_id: str, steps_max: int = STEPS_MAX) -> None:
+        self._store = store
+        self._task_id = task_id
+        self._steps_max = steps_max
+        self._seq = -1
+        self._rows: dict[str, Step] = {}
+        self._order: dict[str, int] = {}
+        self._sorted: list[Step] = []
+
+    def look(self) -> Picture:
+        store = self._store
+        task = store.get_task(self._task_id)  # before the rows: they are as new as its `seq`, or newer
+        if self._seq < 0:
+            self._read_all()
+        elif task.seq > self._seq:
+            self._read_moved(task.seq)
+        self._seq = task.seq
+        progress = {row.step: row for row in store.progress(task.id, PROGRESS_MAX)}
+        left_out = max(task.counts.steps - len(task.options.stages or ("",)) - len(self._rows), 0)
+        return Picture(task, self._sorted, progress, store.now(), left_out)
+
+    def _read_all(self) -> None:
+        first = self._store.events(self._task_id, 0, 1)
+        if first and isinstance(first[0].fact, e.TaskSubmitted):
+            self._order = {step.key: i for i, step in enumerate(first[0].fact.steps)}
+        after = ""
+        while len(self._rows) < self._steps_max:
+            page = self._store.steps(self._task_id, after, BATCH_MAX)
+            self._rows |= {row.key: row for row in page if not row.gate}
+            if len(page) < BATCH_MAX:
+                break
+            after = page[-1].key
+        self._sort()
+
+    def _read_moved(self, until: int) -> None:
+        keys: dict[str, None] = {}
+        at = self._seq
+        while at < until:
+            page = self._store.events(self._task_id, at, BATCH_MAX)
+            if not page:
+                break
+            at = page[-1].seq
+            for event in page:
+                added = event.fact.steps if isinstance(event.fact, e.StepsAdded) else ()
+                keys |= dict.fromkeys([*(new.key for new in added), str(getattr(event.fact, "step", ""))])
+        names = [key for key in keys if key and (key in self._rows or len(self._rows) < self._steps_max)]
+        for start in range(0, len(names), BATCH_MAX):
+            found = self._store.results(self._task_id, names[start : start + BATCH_MAX])
+            self._rows |= {key: row for key, row in found.items() if not row.gate}
+        self._sort()
+
+    def _sort(self) -> None:
+        def place(step: Step) -> tuple[int, int, int, int, str]:
+            return (step.stage, self._order.get(step.key, LONG_AGO), step.item or 0, len(step.key), step.key)
+
+        self._sorted = sorted(self._rows.values(), key=place)
+
+
+def look(store: Store, task_id: str, steps_max: int = STEPS_MAX) -> Picture:
+    return Looker(store, task_id, steps_max).look()
+
+
+def need_rows(store: Store, task: Task, key: str, limit: int) -> list[Step]:
+    """The steps that `key` needs."""
+    return list(store.results(task.id, store.needs(Ref(task.id, key), limit)).values())

@@ -1,0 +1,111 @@
+"""The background worker: one, however many commands start it at once; another one when it was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.shell import Shell, until
+
+WAIT = """
+longtask: 1
+name: wait
+stages:
+  - name: one
+    steps:
+      - {id: counted, run: "echo begun; while ! test -e $GO; do sleep 0.05; done", env: {GO: %s}}
+"""
+ONE = '{"longtask": 1, "name": "p", "steps": [{"id": "a", "approval": {"ask": "well?"}}]}'
+INSIDE = {"LONGTASK_STEP": "x"}  # no worker is started from inside a step
+
+
+def begun(shell: Shell) -> bool:
+    return "begun" in shell.here("logs", "@last", "counted", code=None).out
+
+
+def test_commands_that_start_at_once_start_one_worker(shell: Shell):
+    shell.plan(ONE)
+    calls = [shell.start("run", "--detach") for _ in range(3)]
+    for started in calls:
+        out, _ = started.communicate()
+        assert started.returncode == 0, out
+    assert len(shell.workers()) == 1
+    log = (shell.home / "logs" / "worker.log").read_text()
+    assert log.count("worker.started") == 1
+    (pid,) = shell.workers()
+    assert os.getsid(pid) == pid and Path(f"/proc/{pid}/cwd").resolve() == shell.home.resolve()
+    assert b"10m" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_a_killed_worker_is_seen_and_the_next_command_starts_another(shell: Shell):
+    go = shell.home / "go"
+    shell.plan(WAIT % go)
+    shell("run", "--detach")
+    until(lambda: begun(shell))
+    (killed,) = shell.workers()
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: not shell.workers())
+    for command in ("ls", "show"):
+        assert "nothing works on it now" in shell.here(command).err
+    assert "no worker is alive" in shell.here("why").out
+    go.touch()
+    shell("signal", "@last", "anything")
+    assert shell.workers() and shell.workers() != [killed]
+    shell.here("watch")
+    assert shell.here("show", "--json").json["steps"][0]["attempt"] == 2
+
+
+def test_whoever_watches_its_run_brings_a_killed_worker_back(shell: Shell):
+    go = shell.home / "go"
+    shell.plan(WAIT % go)
+    running = shell.start("run")
+    until(lambda: begun(shell))
+    os.kill(shell.workers()[0], signal.SIGKILL)
+    go.touch()
+    out, _ = running.communicate()
+    assert running.returncode == 0 and b"another one goes on" in out, out
+
+
+def test_a_worker_ends_when_it_is_idle_but_not_before_a_deadline_has_passed(shell: Shell):
+    shell.plan('{"longtask": 1, "name": "t", "steps": [{"id": "timer", "wait": {"timer": "2s"}}]}')
+    shell.here("run", "--detach", env=INSIDE)
+    done = shell("worker", "--idle-exit", "500ms")
+    assert "worker.started" in done.err and "worker.ended" in done.err
+    assert shell.here("show", "--json").json["status"] == "completed"
+
+
+def test_sigterm_drains(shell: Shell):
+    shell.plan(WAIT % (shell.home / "go"))
+    shell.here("run", "--detach", env=INSIDE)
+    worker = shell.start("worker")
+    until(lambda: begun(shell))
+    worker.send_signal(signal.SIGTERM)
+    out, _ = worker.communicate()
+    assert worker.returncode == 0 and b"worker.ended" in out
+    step = shell.here("show", "--json").json["steps"][0]
+    assert (step["state"], step["attempt"]) == ("ready", 1)
+    assert not shell.processes()
+
+
+def test_a_worker_that_cannot_start_says_why(shell: Shell):
+    shell.plan(ONE)
+    shell.here("run", "--detach", env=INSIDE)
+    broken = subprocess.run(
+        [sys.executable, "-c", "import sys; from longtask.cli.app import call; sys.executable = '/bin/false'; sys.exit(call(['resume', '@last']))"],
+        env=shell.environment(), cwd=shell.cwd, capture_output=True, text=True,
+    )  # fmt: skip
+    assert broken.returncode == 1 and "only a paused task" in broken.stderr
+    broken = subprocess.run(
+        [sys.executable, "-c", "import sys; from longtask.cli.app import call; sys.executable = '/bin/false'; sys.exit(call(['signal', '@last', 'x']))"],
+        env=shell.environment(), cwd=shell.cwd, capture_output=True, text=True,
+    )  # fmt: skip
+    assert broken.returncode == 1 and "the background worker did not start" in broken.stderr
+    assert "worker.log" in broken.stderr and "longtask worker" in broken.stderr
+
+
+def test_a_lease_or_a_pool_that_makes_no_sense_is_refused(shell: Shell):
+    assert "at least 1s" in shell.here("worker", "--lease", "10ms", code=2).err
+    assert "has no unit" in shell.here("worker", "--idle-exit", "10", code=2).err

@@ -1,0 +1,185 @@
+"""Where attempts work, on real git: a run keeps its edits and its base, and nothing of others is lost."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from longtask.agents.journal import TREE
+from longtask.core.model import Done, Failed, JsonMap, Kind, Outcome, Parked, Released, StepSpec, Stopped, WaitingFor
+from longtask.steps.contract import Assignment, Ended
+from longtask.steps.places import Places, ToldConflicts
+from longtask.workspace.hub import read_ref
+from longtask.workspace.names import checkpoint_ref
+from longtask.workspace.tree import read_worktree
+from longtask.workspace.workspace import Workspace
+
+TASK = "01900000-0000-7000-8000-000000000001"
+
+
+@dataclass
+class Line:
+    """What a place asks of its attempt's desk."""
+
+    checkpoints: list[tuple[int, str | None]] = field(default_factory=list)
+
+    def checkpoint(self, position: int, tree: str | None) -> bool:
+        self.checkpoints.append((position, tree))
+        return True
+
+    def output(self, stream: str, body: bytes) -> None: ...
+    def stopping(self) -> bool:
+        return False
+
+    def put_artifact(self, name: str, body: bytes, media_type: str) -> JsonMap:
+        return {"name": name, "digest": "d", "size_bytes": len(body), "media_type": media_type}
+
+
+class Repository:
+    def __init__(self, folder: Path) -> None:
+        user = folder / "user"
+        user.mkdir()
+        for words in (["init", "-qb", "main"], ["commit", "-qm", "first"]):
+            if words[0] == "commit":
+                (user / "a.txt").write_text("one\n")
+                (user / "b.txt").write_text("two\n")
+                self._git(user, "add", ".")
+            self._git(user, *words)
+        self.workspace = Workspace.open(folder / "home", user)
+        self.base = self.workspace.base("main").commit
+        self.places = Places(folder / "home")
+        self.line = Line()
+
+    def _git(self, folder: Path, *words: str) -> None:
+        name = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+        subprocess.run(["git", *name, *words], cwd=folder, check=True, capture_output=True)
+
+    def assignment(self, step: str = "s", attempt: int = 1, **more) -> Assignment:
+        spec = StepSpec(more.pop("kind", Kind.AGENT), {}, commits=more.pop("commits", True))
+        more.setdefault("base", self.base)
+        return Assignment(TASK, "t", step, attempt, 1, spec, workspace_id=self.workspace.id, timeout_at=None, **more)
+
+    def begin(self, a: Assignment) -> Path:
+        return self.places.prepare(a, self.line)  # type: ignore[arg-type]
+
+    def keep(self, a: Assignment, place: Path, outcome: Outcome) -> Outcome:
+        return self.places.keep(a, place, outcome, self.line)  # type: ignore[arg-type]
+
+    def done(self, name: str, content: str, step: str = "other") -> str:
+        """A sibling's commit on the base."""
+        a = self.assignment(step)
+        place = self.begin(a)
+        (place / name).write_text(content)
+        outcome = self.keep(a, place, Done())
+        assert isinstance(outcome, Done) and outcome.commit is not None
+        return outcome.commit
+
+    def pinned(self, attempt: int = 1) -> str | None:
+        return read_ref(self.workspace.hub, checkpoint_ref(TASK, "s", attempt), "tree")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Repository:
+    return Repository(tmp_path)
+
+
+def row(n: int, tree: str | None = None) -> JsonMap:
+    return {"n": n, "body": {"text": "x"} | ({TREE: tree} if tree else {}), "done": True}
+
+
+def test_a_run_that_goes_on_keeps_what_others_have_merged_meanwhile(here: Repository):
+    """Its files on the newer head would have taken the sibling's change back."""
+    first = here.assignment()
+    place = here.begin(first)
+    (place / "a.txt").write_text("mine\n")
+    tree = here.places.save_tree(place)  # then its worker is killed
+    head = here.done("b.txt", "theirs\n")
+    second = replace(first, attempt=2, base=head, journal=(row(1, tree),), checkpoint=(1, tree))
+    place = here.begin(second)
+    assert (place / "a.txt").read_text() == "mine\n"
+    outcome = here.keep(second, place, Done())
+    assert isinstance(outcome, Done) and outcome.commit is not None
+    assert outcome.base == here.base  # not the head: so it is merged like any other commit
+    merged = here.workspace.merge(head, outcome.commit, "m")
+    read = here.workspace.read_file
+    assert [read(merged.commit, name) for name in ("a.txt", "b.txt")] == [b"mine\n", b"theirs\n"]  # type: ignore[union-attr]
+
+
+def test_a_run_whose_journal_has_begun_stays_on_its_base_though_it_has_no_edits_yet(here: Repository):
+    first = here.assignment()
+    here.begin(first)
+    [saved] = here.line.checkpoints
+    assert saved == (0, f"@{here.base}")
+    head = here.done("a.txt", "theirs\n")
+    here.line.checkpoints.clear()
+    again = replace(first, attempt=2, base=head, journal=(row(1),), checkpoint=saved)
+    assert (here.begin(again) / "a.txt").read_text() == "one\n"
+    assert here.line.checkpoints == []
+
+
+def test_a_run_of_which_nothing_was_done_begins_on_the_newest_head(here: Repository):
+    first = here.assignment()
+    here.begin(first)
+    head = here.done("a.txt", "theirs\n")
+    saved = here.line.checkpoints[0]
+    again = replace(first, attempt=2, base=head, checkpoint=saved)
+    assert (here.begin(again) / "a.txt").read_text() == "theirs\n"
+    assert here.line.checkpoints[-1] == (0, f"@{head}")
+
+
+@pytest.mark.parametrize("outcome", [Released("drain"), Stopped(), Parked(WaitingFor.USER, {})])
+def test_half_of_a_tool_s_work_does_not_take_the_place_of_the_checkpoint(here: Repository, outcome: Outcome):
+    a = here.assignment()
+    place = here.begin(a)
+    (place / "a.txt").write_text("whole\n")
+    tree = here.places.save_tree(place).partition("@")[0]
+    (place / "a.txt").write_text("half\n")
+    assert here.keep(a, place, outcome) == outcome
+    assert here.pinned() == tree
+    assert not place.exists()
+
+
+def test_what_a_failed_run_had_edited_stays_reachable(here: Repository):
+    a = here.assignment()
+    place = here.begin(a)
+    (place / "a.txt").write_text("a try\n")
+    here.keep(a, place, Failed("no"))
+    tree = here.pinned()
+    assert tree is not None
+    assert here.workspace.diff(here.workspace.tree_of(here.base), tree).count(b"+a try") == 1
+
+
+def test_what_killed_attempts_have_left_is_taken_away_before_the_next(here: Repository):
+    left = [here.begin(here.assignment(attempt=n)) for n in (1, 2)]
+    read = read_worktree(left[1])
+    assert read is not None
+    read.record.unlink()  # it was killed in the middle of taking it away
+    place = here.begin(here.assignment(attempt=3))
+    assert sorted(part.name for part in place.parent.iterdir()) == ["s.3", "s.3.own", "s.3.tmp"]
+
+
+def test_a_conflict_step_is_told_the_paths_of_its_own_folder(here: Repository):
+    commit, head = here.done("a.txt", "mine\n", "x"), here.done("a.txt", "theirs\n", "y")
+    a = here.assignment("x.conflict.1", base=head, conflict={"head": "older", "commit": commit})
+    seen: list[Assignment] = []
+
+    class Told:
+        def start(self, assignment: Assignment, desk: object, place: Path | None) -> Ended:
+            seen.append(assignment)
+            return Ended(Done())
+
+    ToldConflicts(Told()).start(a, here.line, here.begin(a))  # type: ignore[arg-type]
+    assert seen[0].conflict == {"head": head, "commit": commit, "paths": ["a.txt"]}
+
+
+def test_a_command_s_leftovers_are_kept_as_an_artifact_and_never_committed(here: Repository):
+    a = here.assignment(kind=Kind.RUN, commits=False)
+    place = here.begin(a)
+    (place / "left.txt").write_text("over\n")
+    outcome = here.keep(a, place, Done({"n": 1}))
+    assert isinstance(outcome, Done)
+    assert (outcome.commit, [artifact["name"] for artifact in outcome.artifacts]) == (None, ["leftovers/s.1.patch"])
+    assert here.line.checkpoints == []  # a command has no run to go on with

@@ -1,0 +1,228 @@
+"""The mutants: one line of the real code, or of a statement, said differently; and odds that lead to the place.
+
+Nothing of ours is imported here, so that a process may read this and then import the broken text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+CALM = {"stale": 0, "crash": 0, "busy": 0, "kill": 0, "freeze": 0, "suspend": 0, "drain": 0, "interlude": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`place`: a module, or `sql NAME` for a statement.  `old` stands there `times` times."""
+
+    name: str
+    place: str
+    old: str
+    new: str
+    odds: dict[str, Any] = field(default_factory=dict)
+    scenario: str | None = None
+    times: int = 1
+
+
+DECIDE, MACHINE, SETTLE = "longtask.core.decide", "longtask.core.machine", "longtask.core.settle"
+DISPATCH, SETTLING, WORKER = "longtask.engine.dispatch", "longtask.engine.settling", "longtask.engine.worker"
+MERGING, DESK, WRITING = "longtask.engine.merging", "longtask.engine.desk", "longtask.engine.writing"
+SCHEDULER = "longtask.engine.scheduler"
+FENCED = " and l.attempt = :attempt"
+ZOMBIES = {
+    "freeze": 15,
+    "kill": 4,
+    "kinds": ("run", "agent"),
+    "acts": ("hang", "done"),
+    "people": 5,
+    "conditional": 0,
+    "workers_max": 3,
+    "interlude": 20,
+    "calls_max": 8,
+}
+STALE = {"stale": 40, "interlude": 10, "kinds": ("run", "function"), "acts": ("fail", "fail", "done")}
+MERGES = {
+    "code": 100,
+    "race": 80,
+    "kinds": ("run",),
+    "acts": ("done",),
+    "failing": 0,
+    "conditional": 0,
+    "people": 0,
+    "needs": 10,
+    "stages_max": 1,
+    "stale": 50,
+    "files": "abcdefgh",
+}
+
+MUTANTS = (
+    Mutant("fence ignored in report", DECIDE, "    if step.attempt != attempt:", "    if False:", ZOMBIES),
+    Mutant("fence ignored in journal", "sql journal_started", FENCED, "", ZOMBIES | {"kinds": ("agent",)}),
+    Mutant("fence ignored in journal's end", "sql journal_done", FENCED, "", ZOMBIES | {"kinds": ("agent",)}),
+    Mutant("fence ignored in checkpoint", "sql put_checkpoint", FENCED, "", ZOMBIES | {"kinds": ("agent",)}),
+    Mutant("fence ignored in beat", "sql beat", " and attempt = :attempt", "", ZOMBIES),
+    Mutant(
+        "settled twice",
+        SETTLING,
+        "    if not untold(step) or",
+        "    if",
+        {"stale": 40, "kinds": ("for_each", "for_each", "run")},
+    ),
+    Mutant(
+        "batch cursor lost",
+        SETTLE,
+        "telling=telling, cursor=dependents[-1].key",
+        'telling=telling, cursor=""',
+        {"batches": (2, 3)},
+    ),
+    Mutant(
+        "early signal lost",
+        DISPATCH,
+        "            signal = earliest_fitting(w, step, outcome.question)",
+        "            signal = None",
+        {"kinds": ("wait", "run"), "people": 80, "person": "signal"},
+    ),
+    Mutant(
+        "later signal first",
+        "sql signals",
+        "order by number",
+        "order by number desc",
+        {"kinds": ("wait", "wait", "run"), "people": 80, "person": "signal"},
+    ),
+    Mutant(
+        "claimed before due",
+        DECIDE,
+        'or step.due_at > now:\n        raise Refused(f"step {step.key!r} is',
+        'or False:\n        raise Refused(f"step {step.key!r} is',
+        STALE,
+    ),
+    Mutant(
+        "claimed while paused",
+        DECIDE,
+        "    if task.admits < (1 if step.pool == POOL_SYSTEM else 2):",
+        "    if task._replace(state=TaskState.ACTIVE).admits < (1 if step.pool == POOL_SYSTEM else 2):",
+        STALE | {"people": 80, "person": "pause"},
+    ),
+    Mutant(
+        "fix requested while closing",
+        DECIDE,
+        "            if closing:\n                return (e.StepFailed(",
+        "            if False:\n                return (e.StepFailed(",
+        CALM
+        | {
+            "fix": 100,
+            "kinds": ("run",),
+            "acts": ("fail", "fail_digest"),
+            "failing": 100,
+            "people": 60,
+            "person": "cancel",
+        },
+    ),
+    Mutant(
+        "loss counted as failure",
+        MACHINE,
+        '{"losses": step.losses + 1, "due_at"',
+        '{"losses": step.losses + 1, "failures": step.failures + 1, "due_at"',
+        ZOMBIES,
+    ),
+    Mutant(
+        "head moved without compare",
+        DECIDE,
+        "or task.head != head or task.state is TaskState.CLOSING:\n        return ()\n    return (e.StepMerged(",
+        "or task.state is TaskState.CLOSING:\n        return ()\n    return (e.StepMerged(",
+        MERGES,
+    ),
+    Mutant(
+        "reference before journal",
+        MERGING,
+        "    with write(store, ref.task_id, ref.step) as w:",
+        "    merger.follow(task._replace(head=result.commit or task.head))\n"
+        "    with write(store, ref.task_id, ref.step) as w:",
+        MERGES | {"crash": 15},
+    ),
+    Mutant(
+        "approval consumed twice",
+        MACHINE,
+        '"losses": 0, "run": step.run + 1,\n                        "reason": fact.reason, "cause": None,',
+        '"losses": 0, "run": step.run + 1,\n                        "reason": fact.reason,',
+        {"kinds": ("approval",), "people": 80, "person": "answer", "conditional": 0},
+    ),
+    Mutant(
+        "old question answered",
+        DECIDE,
+        "    if ask is not None and ask != step.ask:",
+        "    if False:",
+        {"kinds": ("approval",), "people": 80, "person": "answer"},
+    ),
+    Mutant(
+        "digest not compared",
+        DECIDE,
+        '    if digest is not None and digest != question.get("digest"):',
+        "    if False:",
+        {"kinds": ("approval",), "people": 80, "person": "answer"},
+    ),
+    Mutant(
+        "handle started before durable",
+        WORKER,
+        "            claims += self._claim(now, len(over), claims)",
+        "            for claimed in self._claim(now, len(over), claims):\n                self._start(claimed)",
+    ),
+    Mutant(
+        "failed fix satisfies",
+        SETTLE,
+        "owned_verdict=telling if awaited",
+        "owned_verdict=V.OK if awaited",
+        {"fix": 100, "kinds": ("run",), "acts": ("fail", "fail_digest"), "failing": 70, "conditional": 0},
+    ),
+    Mutant(
+        "task ended with something untold",
+        MACHINE,
+        "        if counts.open == 0 and counts.untold == 0 and",
+        "        if counts.open == 0 and",
+    ),
+    Mutant(
+        "omit told early",
+        SETTLE,
+        "        if step.blockers:\n            return facts\n        if step.omits:\n"
+        "            return [*facts, e.StepSkipped(step.key, because, benign=True)]",
+        "        if step.omits:\n            return [*facts, e.StepSkipped(step.key, because, benign=True)]\n"
+        "        if step.blockers:\n            return facts",
+        {"conditional": 60},
+    ),
+    Mutant(
+        "gate shut before its stage drained",
+        SETTLE,
+        "        if step.blockers:\n            return facts\n"
+        "        return [*facts, e.StepSkipped(step.key, because) if",
+        "        if step.blockers and not step.vetoes:\n            return facts\n"
+        "        return [*facts, e.StepSkipped(step.key, because) if",
+    ),
+    Mutant(
+        "tree not restored on resume",
+        "longtask.steps.places",
+        "            tree, base = saved_at(saved)",
+        "            pass",
+        scenario="an_edit_survives_its_worker",
+    ),
+    Mutant(
+        "cancelled attempt completes",
+        DECIDE,
+        "    if stop == STOP_CANCEL:\n        if isinstance(outcome, Stopped):",
+        "    if stop == STOP_CANCEL and isinstance(outcome, Stopped):\n        if isinstance(outcome, Stopped):",
+        {"people": 80, "person": "cancel_step", "acts": ("hang",)},
+    ),
+    Mutant(
+        "pause takes the place of a cancel",
+        WRITING,
+        " and lease.stop != decide.STOP_CANCEL]",
+        "]",
+        {"people": 80, "person": "cancel_step", "acts": ("hang",), "kinds": ("for_each", "run")},
+    ),
+    Mutant(
+        "expired at once after sleep",
+        SCHEDULER,
+        "            if now - self._steady_since >= self._lease_ms:",
+        "            if True:",
+        {"suspend": 20, "freeze": 0, "kill": 0, "crash": 0, "acts": ("hang",)},
+    ),
+)
