@@ -41,7 +41,7 @@ def judged(workload: str, value: float, unit: str, probe: float, goal: str, rati
 def rounded(number: float) -> float:
     """To three significant digits: more would be noise."""
     short = float(f"{number:.{DIGITS}g}")
-    return int(short) if abs(short) >= 10 ** (DIGITS - 1) else short
+    return int(short) if short.is_integer() else short
 
 
 # --- the table of docs/performance.md -----------------------------------------------------------------------------

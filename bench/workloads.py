@@ -6,6 +6,7 @@ minute: a run is followed by its probe, and the median of the ratios of these pa
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import time
@@ -36,7 +37,7 @@ from longtask.core.graph import Graph
 
 SLOTS = 4
 SLOTS_MANY = 64
-LOCK_MS_MAX = 200
+LOCK_MS_MAX, ROUNDS_LOCK = 200, 3
 BYTES_MAX = 400
 
 
@@ -74,11 +75,13 @@ def against_probe(name: str, graphs: list[Graph], steps: int, rounds: int, slots
 def recorded(at: Path, slots: int) -> list[Statement]:
     recorder = Recorder()
     worked_off(copied(at / "new", at / "run"), slots, recorder)
-    return list(ungrouped(recorder.statements))
+    statements = list(ungrouped(recorder.statements))
+    gc.freeze()  # else the runs would pay for looking through what was recorded
+    return statements
 
 
 def chain_200() -> Result:
-    return against_probe("chain", [chain(200)], 200, 11, SLOTS, "ratio >= 0.35")
+    return against_probe("chain", [chain(200)], 200, 9, SLOTS, "ratio >= 0.35")
 
 
 def fanout_1000() -> Result:
@@ -106,21 +109,23 @@ def fanout_10000() -> Result:
 
 
 def fanout_100000() -> Result:
-    """One run, in slices: after each the worker drains, a small task is worked off, and another worker goes on."""
-    steps, slice_s = 100_000, 4
+    """One run, in slices: after each the worker drains, a small task is worked off, and another worker goes on.
+
+    On a machine that is too slow to end it in time it is left unfinished, and says so."""
+    steps, slice_s, slices_max = 100_000, 6, 20
     with folder() as at:
         (task,) = submitted(at / "new", fan_out(steps))
         small = Small(at)
-        costs, smalls, left = [], [small.cost()], steps
-        while left:
+        left, costs, smalls = steps, list[float](), [small.cost()]
+        while left and len(costs) < slices_max:
             parts = parts_at(at / "new")
             took_s = work(parts, partial(has_ended, parts, task.id), SLOTS, slice_s)
-            done = left
-            left = open_steps(at / "new", task.id)
-            done -= left
-            costs.append(took_s / done * 1e6)
+            before, left = left, open_steps(at / "new", task.id)
+            costs.append(took_s / max(before - left, 1) * 1e6)
             smalls.append(small.cost())
             say(f"fanout_100000: {left:,} steps left: {costs[-1]:,.0f} µs a step, of 1,000: {smalls[-1]:,.0f}")
+    if left:
+        say(f"fanout_100000: this machine is slow just now: {steps - left:,} steps were measured, not all")
     return against_small("fanout_100000", costs, smalls)
 
 
@@ -154,33 +159,38 @@ def open_steps(at: Path, task_id: str) -> int:
 
 
 class Locks:
-    """A `fault` that breaks nothing: how long the database was locked, from block to commit."""
+    """A `fault` that breaks nothing: how long the database was locked, from the lock to the end of the commit."""
 
     def __init__(self) -> None:
         self.longest_s = 0.0
-        self._since = 0.0
+        self.busiest_s = 0.0  # the longest by the processor's clock, which does not count waiting for the disk
+        self._since = (0.0, 0.0)
 
     def __call__(self, point: str) -> None:
         if point == "locked":
-            self._since = time.perf_counter()
+            self._since = time.perf_counter(), time.thread_time()
         elif point == "committed":
-            self.longest_s = max(self.longest_s, time.perf_counter() - self._since)
+            self.longest_s = max(self.longest_s, time.perf_counter() - self._since[0])
+            self.busiest_s = max(self.busiest_s, time.thread_time() - self._since[1])
 
 
 def lock_100000() -> Result:
-    """The longest lock while a task of 100,000 steps is submitted, worked on and cancelled."""
-    submitting, working, cancelling = Locks(), Locks(), Locks()
-    with folder() as at:
-        (task,) = submitted(at / "new", fan_out(100_000), fault=submitting)
-        parts = parts_at(at / "new", fault=working)
-        work(parts, lambda: False, SLOTS, for_s=5)
-        parts = parts_at(at / "new", fault=cancelling)
-        parts.desk.cancel(task.id, "bench")
-        work(parts, partial(has_ended, parts, task.id), SLOTS)
-    longest_ms = [locks.longest_s * 1_000 for locks in (submitting, working, cancelling)]
-    shown = dict(zip(("submitting", "working", "cancelling"), map(round, longest_ms), strict=True))
-    say(f"lock_100000: longest lock in ms: {shown}")
-    return judged("lock_100000", max(longest_ms), "ms", LOCK_MS_MAX, f"value <= {LOCK_MS_MAX}")
+    """The longest lock while a task of 100,000 steps is submitted, worked on and cancelled; the median of rounds."""
+    longest_ms = []
+    for n in range(ROUNDS_LOCK):
+        submitting, working, cancelling = Locks(), Locks(), Locks()
+        with folder() as at:
+            (task,) = submitted(at / "new", fan_out(100_000), fault=submitting)
+            parts = parts_at(at / "new", fault=working)
+            work(parts, lambda: False, SLOTS, for_s=2)
+            parts = parts_at(at / "new", fault=cancelling)
+            parts.desk.cancel(task.id, "bench")
+            work(parts, partial(has_ended, parts, task.id), SLOTS)
+        named = {"submitting": submitting, "working": working, "cancelling": cancelling}
+        longest_ms.append(max(locks.longest_s for locks in named.values()) * 1_000)
+        shown = [f"{name} {x.longest_s * 1e3:.0f} ms (cpu {x.busiest_s * 1e3:.0f})" for name, x in named.items()]
+        say(f"lock_100000: round {n + 1} of {ROUNDS_LOCK}: longest lock: {', '.join(shown)}")
+    return judged("lock_100000", median(longest_ms), "ms", LOCK_MS_MAX, f"value <= {LOCK_MS_MAX}")
 
 
 # --- memory, disk, start ------------------------------------------------------------------------------------------
@@ -206,7 +216,7 @@ def parked() -> Result:
 
 
 def bytes_per_step() -> Result:
-    steps = 10_000
+    steps = 4_000
     with folder() as at:
         submitted(at / "empty")
         empty = settle(at / "empty")

@@ -113,12 +113,16 @@ def new_id() -> str:
 
 
 def open_store(config: Config) -> Store:
-    if "://" in config.database:
-        shown = config.database.split("@")[-1]
-        raise StoreError(f"database {shown!r}: this version keeps tasks in SQLite files; give a path")
-    path = Path(config.database).expanduser()
-    if path.parent == config.home:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """A path, or `sqlite:///PATH`.  Raises StoreError."""
+    scheme, _, rest = config.database.partition("://")
+    if rest and scheme != "sqlite":  # the rest may hold a password
+        raise StoreError(f"database '{scheme}://…': this version keeps tasks in SQLite files; give a path")
+    path = Path(rest.removeprefix("/") if rest else config.database).expanduser()
+    try:
+        config.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        home = str(config.home)
+        raise StoreError(f"folder {home!r}: {error.strerror}; LONGTASK_HOME names another place") from error
     return SqliteStore(path)
 
 

@@ -79,13 +79,19 @@ def fingerprint(kind: str, name: str, request: Json) -> str:
 
 
 class Seams:
-    """Used by one run in one process, by one thread."""
+    """Used by one run in one process, by one thread.
 
-    def __init__(self, rows: Iterable[JsonMap], line: Line, witness: Witness) -> None:
+    `hide` takes the values of secrets out of an answer before anybody reads it: the run must see now what a replay will
+    show it, else its next request would be another one."""
+
+    def __init__(
+        self, rows: Iterable[JsonMap], line: Line, witness: Witness, hide: Callable[[JsonMap], JsonMap] = dict
+    ) -> None:
         self._rows = {int(row["n"]): row for row in rows}
         self._finished = max((n for n, row in self._rows.items() if row.get("body") is not None), default=0)
         self._line = line
         self._witness = witness
+        self._hide = hide
         self.position = 0  # number of the last finished call
 
     @property
@@ -135,6 +141,7 @@ class Seams:
                 )
         self._ask("journal.started", n=n, kind=kind, name=name, fingerprint=key)
         answer = call()
+        body = self._hide(answer.body)
         if kind != TOLD:
             self._witness.saw(n, kind, name, key)
         self._ask(
@@ -143,14 +150,14 @@ class Seams:
             kind=kind,
             name=name,
             fingerprint=key,
-            body=answer.body,
+            body=body,
             tokens_in=answer.tokens_in,
             tokens_out=answer.tokens_out,
             micros=answer.micros,
             changed=writes,
         )
         self.position = n
-        return answer.body
+        return body
 
     def _ask(self, name: str, /, **fields: Any) -> None:
         try:

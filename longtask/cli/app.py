@@ -125,17 +125,13 @@ def run_command(session: Session, words: list[str]) -> int:
     except Exception as error:
         # What typer makes of a wrong command line has another family of classes in nearly every version.
         if type(error).__name__ == "NoArgsIsHelpError":
-            print(str(getattr(error, "message", "")) or app_help(name), end="")
+            print((str(getattr(error, "message", "")) or f"see: longtask {name or ''} --help").rstrip("\n"))
             return USAGE
         if isinstance(error, LongTaskError) or not hasattr(error, "format_message"):
             raise
         text = str(error.format_message()).strip().rstrip(".")
         path = getattr(getattr(error, "ctx", None), "command_path", "longtask")
         raise Usage(f"{text[:1].lower()}{text[1:]}; see: {path} --help") from None
-
-
-def app_help(name: str | None) -> str:
-    return f"see: longtask {name or ''} --help\n"
 
 
 def call(words: Sequence[str]) -> int:

@@ -92,6 +92,8 @@ def _start(session: Session, extra: Sequence[str]) -> None:
     database = config.database
     if "://" not in database:
         database = os.path.abspath(os.path.expanduser(database))
+    elif database.startswith("sqlite:///"):
+        database = os.path.abspath(database.removeprefix("sqlite:///"))
     command = [sys.executable, "-m", "longtask.cli.main", "--database", database, "worker", "--idle-exit", IDLE_EXIT]
     ready_r, ready_w = os.pipe()
     with open(ready_r, "rb") as ready, open(log_path, "ab") as log:

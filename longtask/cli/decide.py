@@ -19,13 +19,14 @@ from longtask.core.model import JsonMap, Question, Step, Task
 from longtask.store.contract import Ref
 
 PATHS_SHOWN = 12
+LINES_SHOWN = 20
 DIFF_COLOURS = (("+++", "bold"), ("---", "bold"), ("diff ", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 
 
 def shown_lines(session: Session, task: Task, question: JsonMap) -> list[str]:
     """What is asked, and what it is about."""
     text = str(question.get("text") or question.get("reason") or question["kind"])
-    out = [clean(line) for line in text.strip().splitlines()[:PATHS_SHOWN]]
+    out = [clean(line) for line in text.strip().splitlines()[:LINES_SHOWN]]
     if question.get("who"):
         out.append(f"asked: {', '.join(question['who'])}")
     show = question.get("show") or {}

@@ -268,9 +268,9 @@ def finish(session: Session, task: Task, crew: Crew, witness: Path, code: int, c
         session.give({**counted, "status": str(task.state), "tests": tests, "task": task.id, **more})
         return code
     if code == DETACHED:
-        session.say(
-            f"\nstopped, and its worker with it; begin again: {session.command('demo', '--folder', str(crew.place))}"
-        )
+        session.environment.clear()
+        again = session.command("demo", "--folder", str(crew.place))
+        session.say(f"\nstopped, and its worker with it; begin again: {again}")
         return code
     if not task.ended or task.state != "completed":
         for line in end_lines(session, task):

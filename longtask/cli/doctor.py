@@ -14,7 +14,7 @@ import typer
 from longtask.cli.background import idle, live_workers
 from longtask.cli.help import commands
 from longtask.cli.session import FAILED, TASK, Session, handle
-from longtask.core.errors import LongTaskError
+from longtask.core.errors import LongTaskError, NotFound
 from longtask.core.model import Edge, StepSpec, Task
 from longtask.core.oracle import audit
 from longtask.store.contract import Store
@@ -250,7 +250,8 @@ def _code(session: Session, task: Task) -> Iterator[Finding]:
 
 def _artifacts(session: Session, task: Task) -> Iterator[Finding]:
     for artifact in session.parts.records.artifacts(task.id):
-        path = session.parts.artifacts.path(task.workspace_id or "none", artifact["digest"])
-        if not path.exists():
-            what = f"{handle(task)}: the bytes of artifact {artifact['name']!r} are gone ({path})"
+        try:
+            session.parts.artifacts.path(task.workspace_id or "none", artifact["digest"])
+        except NotFound:
+            what = f"{handle(task)}: the bytes of artifact {artifact['name']!r} are gone"
             yield Finding(what, "it cannot be fetched or shown", f"restore {session.config.artifacts} from a backup")

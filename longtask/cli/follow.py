@@ -13,7 +13,7 @@ import typer
 from longtask.cli.background import warn_if_idle
 from longtask.cli.help import commands
 from longtask.cli.session import TASK, Session, handle
-from longtask.cli.telling import cloud_events, event_lines, local
+from longtask.cli.telling import Agents, cloud_events, event_lines, local
 from longtask.cli.viewing import LOOK_EVERY_S, view
 from longtask.core.errors import NotFound, Refused
 from longtask.core.model import Step, StepState, Task
@@ -65,12 +65,13 @@ def register(app: typer.Typer) -> None:
         """
         session: Session = ctx.obj
         found = session.task(task)
+        agents = Agents(session.parts.store, found.id)
         while True:
             page = session.parts.store.events(found.id, after, PAGE)
             for event in page:
                 after = event.seq
                 if session.json:
-                    for told in cloud_events(found, event):
+                    for told in cloud_events(found, event, agents):
                         session.give_line(told)
                     continue
                 for line in event_lines(found, event, f"{event.seq:>5}  {local(event.at)}", quiet=False):

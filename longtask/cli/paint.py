@@ -45,6 +45,17 @@ def first_line(text: object, length_max: int = 300) -> str:
     return clean(lines[0], length_max) if lines else ""
 
 
+def gist(reason: str | None, length_max: int = 300) -> str:
+    """Of a failure: how it ended, and the last that was said.  The command itself is known to whoever reads it."""
+    lines = [line for line in (reason or "").strip().splitlines() if line.strip()]
+    if not lines:
+        return ""
+    how, colon, _ = lines[0].partition(": ")
+    if len(lines) == 1 or not colon or not how.startswith(("exit code ", "signal ")):
+        return clean(lines[0], length_max)
+    return clean(f"{how}: {lines[-1].strip(' =')}", length_max)
+
+
 def cells(text: str) -> int:
     """Columns that a terminal takes for it."""
     if text.isascii():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtask.cli.background import live_workers
-from longtask.cli.paint import first_line
+from longtask.cli.paint import gist
 from longtask.cli.picture import STEPS_MAX, look, need_rows
 from longtask.cli.session import ASKING_MAX, Session, handle, named
 from longtask.cli.tree import duration, question_text, waits_for
@@ -120,7 +120,7 @@ def _over_budget(session: Session, task: Task) -> Reason:
 
 
 def _failed(session: Session, name: str, step: Step) -> Reason:
-    text = first_line(step.reason) if step.reason else "no reason is known"
+    text = gist(step.reason) or "no reason is known"
     verbs = ("logs", "retry", "skip") if step.attempt and step.kind in WRITES else ("retry", "skip")
     commands = [session.command(verb, name, step.key) for verb in verbs]
     return Reason(f"{step.key} {step.state}: {text}", step.ended_at, tuple(commands), step.key)
@@ -138,7 +138,7 @@ def _of_step(session: Session, task: Task, step: Step) -> Iterator[Reason]:
             yield Reason(what, step.began_at, (session.command("logs", name, key, "-f"),), key)
         case S.READY if step.due_at > now:
             after = f" after {step.failures or step.losses} failed attempts" if step.failures or step.losses else ""
-            text = f": {first_line(step.reason)}" if step.reason else ""
+            text = f": {gist(step.reason)}" if step.reason else ""
             yield Reason(f"{key} is tried again in {duration(step.due_at - now)}{after}{text}", 0, (), key)
         case S.READY:
             if task.state is TaskState.PAUSED or not task.within_budget:

@@ -57,6 +57,7 @@ def submit(
     options = replace(graph.options, secrets=tuple(dict.fromkeys((*graph.options.secrets, *secrets))))
     graph = replace(graph, options=options, specs=tuple(placed(spec, folder) for spec in graph.specs))
     workspace_id, commit = "", None
+    desk = session.parts.desk  # first of all: it makes our folder, for its owner alone
     if loaded.workspace is not None:
         workspace = Workspace.open(session.config.home, folder / (loaded.workspace.repo or "."))
         aside = (session.config.home, file.resolve())
@@ -67,7 +68,7 @@ def submit(
         workspace_id, commit = workspace.id, found.commit
     elif base or dirty:
         raise BadPlan("--base and --dirty need a plan with a workspace; add: workspace: {repo: .}")
-    return session.parts.desk.submit(
+    return desk.submit(
         graph,
         by=session.me,
         workspace_id=workspace_id,

@@ -6,21 +6,38 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from longtask.cli.paint import Line, clean, first_line
+from longtask.cli.paint import Line, clean, first_line, gist
 from longtask.cli.session import named
 from longtask.core import events as e
-from longtask.core.model import Task
+from longtask.core.model import Kind, Task
 from longtask.core.public import public
+from longtask.store.contract import Store
 
 # Nothing that a person watching would miss: others of these tell the same.
-QUIET = frozenset({"step.ready", "usage.recorded", "step.added", "agent.run.started", "artifact.created"})
+QUIET = frozenset({"step.ready", "longtask.recorded", "step.added", "agent.run.started", "artifact.created"})
 COLOURS = {"failed": "red", "cancelled": "red", "completed": "green", "required": "yellow", "waiting": "yellow"}
 TEXT_MAX = 160
 
 
-def cloud_events(task: Task, event: e.Event) -> Iterator[dict[str, Any]]:
+class Agents:
+    """The steps that agents work on, looked up when an event names one."""
+
+    def __init__(self, store: Store, task_id: str) -> None:
+        self._store = store
+        self._task_id = task_id
+        self._known: dict[str, bool] = {}
+
+    def __contains__(self, key: object) -> bool:
+        name = str(key)
+        if name not in self._known:
+            row = self._store.results(self._task_id, [name]).get(name)
+            self._known[name] = row is not None and row.kind is Kind.AGENT
+        return self._known[name]
+
+
+def cloud_events(task: Task, event: e.Event, agents: Agents) -> Iterator[dict[str, Any]]:
     """The shape of `events --json`: one for each public event; those of one fact share its number."""
-    for shown in public(event.fact, task.options.stages):
+    for shown in public(event.fact, task.options.stages, agents):
         yield {
             "specversion": "1.0",
             "id": f"{task.id}/{event.seq}",
@@ -56,8 +73,8 @@ def _told(task: Task, fact: e.Fact) -> Iterator[tuple[str, str, str]]:
     """(name, subject, text).  Moves that have no public name and yet explain what follows are told too."""
     match fact:
         case e.FixRequested():
-            what = "a reviewer asks for a revision" if fact.revise else "failed, a fix begins"
-            yield "fix.requested", fact.step, f"round {fact.round}: {what}: {first_line(fact.reason)}"
+            what = "a reviewer asks for a revision" if fact.revise else "a fix begins"
+            yield "fix.requested", fact.step, f"round {fact.round}: {what}: {gist(fact.reason)}"
         case e.MergeConflicted():
             paths = ", ".join(fact.paths[:5]) + (" …" if len(fact.paths) > 5 else "")
             yield "merge.conflicted", fact.step, paths
@@ -80,7 +97,7 @@ def _text(task: Task, name: str, fields: dict[str, Any]) -> str:
         if question.get("name"):
             match = ", ".join(f"{k}={v}" for k, v in (question.get("match") or {}).items())
             return f"signal {question['name']}" + (f" with {match}" if match else "")
-        return str(question.get("text") or question.get("reason") or "")
+        return str(question.get("text") or gist(question.get("reason")) or "")
     cause = fields.get("cause")
     if isinstance(cause, dict):
         words = [cause.get("decision") or cause.get("answer") or "", f"by {cause['by']}" if cause.get("by") else ""]
@@ -90,7 +107,9 @@ def _text(task: Task, name: str, fields: dict[str, Any]) -> str:
     because = f"because of {named(task, str(fields['because']))}" if fields.get("because") else ""
     if because or fields.get("benign"):
         return because if not fields.get("benign") else f"not wanted {because}".rstrip()
-    for key in ("reason", "outcome", "runtime", "goal"):
+    if fields.get("reason"):
+        return gist(str(fields["reason"]))
+    for key in ("outcome", "runtime", "goal"):
         if fields.get(key):
             return str(fields[key])
     result = fields.get("result")

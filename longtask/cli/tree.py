@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from longtask.cli.paint import Line, Piece, cells, clean, cropped, first_line
+from longtask.cli.paint import Line, Piece, cells, clean, cropped, first_line, gist
 from longtask.cli.picture import Picture
 from longtask.cli.session import handle, named
 from longtask.core.machine import status
@@ -240,7 +240,7 @@ def note(picture: Picture, step: Step) -> list[Piece]:
 
 
 def _note_of_state(picture: Picture, step: Step) -> list[Piece]:
-    reason = first_line(step.reason) if step.reason else ""
+    reason = gist(step.reason)
     match step.state:
         case S.WAITING:
             return [(waits_for(step), "yellow")]
@@ -270,7 +270,7 @@ def waits_for(step: Step) -> str:
 
 def question_text(step: Step) -> str:
     question = step.question or {}
-    return first_line(question.get("text") or question.get("reason") or question.get("kind") or "")
+    return first_line(question.get("text") or "") or gist(question.get("reason")) or str(question.get("kind") or "")
 
 
 # --- for programs -------------------------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from longtask.cli import reasons
-from longtask.cli.paint import Line, first_line
+from longtask.cli.paint import Line, gist
 from longtask.cli.picture import Looker, Picture, look
 from longtask.cli.session import DETACHED, WAITS, Session, exit_code, handle
-from longtask.cli.telling import cloud_events, event_lines
+from longtask.cli.telling import Agents, cloud_events, event_lines
 from longtask.cli.tree import duration, lines
 from longtask.core.machine import status
 from longtask.core.model import Role, Step, StepState, Task
@@ -75,6 +75,7 @@ class PlainView:
         self._silent = silent
         self._ends = ends
         self._after = 0
+        self._agents = Agents(session.parts.store, task_id)
         self._told_at = time.monotonic()
         self._told_done = -1
 
@@ -101,7 +102,7 @@ class PlainView:
 
     def _tell(self, task: Task, event: Any) -> None:
         if self._session.json:
-            for told in cloud_events(task, event):
+            for told in cloud_events(task, event, self._agents):
                 self._session.give_line(told)
             return
         many = task.counts.steps > MANY_STEPS
@@ -137,7 +138,7 @@ def end_lines(session: Session, task: Task) -> Iterator[Line]:
     if word == "failed":
         yield [(f"{name} failed", "red")]
         for step in failed_steps(session, task):
-            yield [(f"  {step.key} {step.state}: {first_line(step.reason or '')}".rstrip(": "), "")]
+            yield [(f"  {step.key} {step.state}: {gist(step.reason)}".rstrip(": "), "")]
         yield [(f"  {session.command('why', name)}", "cyan")]
     elif task.ended:
         took = duration(task.ended_at - task.created_at)

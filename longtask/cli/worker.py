@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import signal
@@ -37,7 +38,12 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option(metavar="TIME", help="end after so long without work, such as 10m; default: never")
         ] = None,
         lease: Annotated[
-            str, typer.Option(metavar="TIME", help="how long the step of a dead worker waits for another; default: 15s")
+            str,
+            typer.Option(
+                metavar="TIME",
+                envvar="LONGTASK_LEASE",
+                help="how long the step of a dead worker waits for another; default: $LONGTASK_LEASE, else 15s",
+            ),
         ] = "15s",
         ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
     ) -> int:
@@ -81,6 +87,7 @@ def work(
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    faulthandler.register(signal.SIGUSR1)  # where every thread is, into the log: for a worker that seems to hang
     logging.info("worker.started worker=%s slots=%d pools=%s", running.worker.id, slots, ",".join(pools))
     if ready_fd is not None:
         os.write(ready_fd, b"1")

@@ -7,15 +7,16 @@ A stage of n steps before one of m costs n + m edges.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
 
 from .errors import BadPlan, Problem
 from .events import NewStep
 from .model import POOL_SYSTEM, Edge, Kind, RunWhen, StepSpec, TaskOptions, WhenFailed
-from .policy import EDGES_PER_STEP_MAX, PLAN_STEPS_MAX, WEIGHT
+from .policy import BATCH_MAX, EDGES_BATCH_MAX, EDGES_PER_STEP_MAX, PLAN_STEPS_MAX, WEIGHT
 
 HINTS_MAX = 10  # "did you mean" in one report: whoever has misspelt more names needs none
 CYCLE_SHOWN_MAX = 20  # keys of a cycle in a message
@@ -187,3 +188,41 @@ def build(graph: Graph) -> tuple[list[NewStep], list[Edge]]:
         for k in range(1, stages + 1)
     ]
     return rows, all_edges
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one transaction of a submission adds; `first` rows are there before it."""
+
+    first: int
+    steps: tuple[NewStep, ...]
+    edges: tuple[Edge, ...]
+    specs: tuple[StepSpec, ...]
+    first_spec: int
+
+
+def batches(rows: Iterable[NewStep], all_edges: Iterable[Edge], specs: Sequence[StepSpec]) -> list[Batch]:
+    """A built graph in pieces: no lock covers a whole stage.
+
+    Gates come first, and an edge with the later of its two rows; so the thousands of edges of a gate come with the
+    steps that it needs.  A row counts the edges of its own batch, those of later batches are added to it as they come.
+    """
+    ordered = sorted(rows, key=lambda row: row.kind is not Kind.GATE)
+    place = {row.key: i for i, row in enumerate(ordered)}
+    edges_at: list[list[Edge]] = [[] for _ in ordered]
+    for edge in all_edges:
+        edges_at[max(place[edge.need], place[edge.step])].append(edge)
+    starts, edges_here = [0], 0
+    for i, mine in enumerate(edges_at):
+        edges_here += len(mine)
+        if i - starts[-1] >= BATCH_MAX or (edges_here > EDGES_BATCH_MAX and i > starts[-1]):
+            starts.append(i)
+            edges_here = len(mine)
+    share = -(-len(specs) // len(starts))  # nobody needs a spec before all is there
+    found = []
+    for n, (start, end) in enumerate(zip(starts, [*starts[1:], len(ordered)], strict=True)):
+        edges_now = tuple(edge for mine in edges_at[start:end] for edge in mine)
+        count = Counter(edge.step for edge in edges_now)
+        steps = tuple(replace(row, blockers=count[row.key]) for row in ordered[start:end])
+        found.append(Batch(start, steps, edges_now, tuple(specs[n * share : (n + 1) * share]), n * share))
+    return found

@@ -14,6 +14,7 @@ DEPTH_MAX = 4  # fix of a fix of a fix of a fix
 WINDOW_MAX = 256  # items of a for_each begun and not ended
 
 BATCH_MAX = 500  # rows under one lock
+EDGES_BATCH_MAX = 2_000  # edges under one lock, beside their rows: they are small
 STEPS_MAX = 250_000  # rows of one task, growth included
 PLAN_STEPS_MAX = 200_000
 ITEMS_MAX = 100_000

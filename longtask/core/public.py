@@ -5,21 +5,31 @@ One event may show as several, and some show as none (they move only what nobody
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import fields
 from enum import Enum
 
 from . import events as e
 from .model import JsonMap, Kind, StepSpec, TaskOptions, WaitingFor
 
+_ENDS_A_RUN = e.StepCompleted | e.StepDelivered | e.StepFailed | e.StepRetried | e.FixRequested
 HIDDEN = frozenset({"specs", "steps", "edges", "options", "first_spec", "more", "told", "listing", "lease_ms"})
 
 
-def public(fact: e.Fact, stages: Sequence[str] = ()) -> list[e.PublicEvent]:
-    """`stages`: the names of the task's stages, for events of a gate."""
+def public(fact: e.Fact, stages: Sequence[str] = (), agents: Container[str] = ()) -> list[e.PublicEvent]:
+    """`stages`: the names of the task's stages, for events of a gate.  `agents`: keys of steps that agents work on."""
+    if isinstance(fact, _ENDS_A_RUN) and fact.attempt and fact.step in agents:
+        outcome = "completed" if isinstance(fact, e.StepCompleted | e.StepDelivered) else "failed"
+        ended = {"step": fact.step, "attempt": fact.attempt, "outcome": outcome}
+        return [e.PublicEvent("agent.run.completed", ended), *_of_fact(fact, stages)]
+    return _of_fact(fact, stages)
+
+
+def _of_fact(fact: e.Fact, stages: Sequence[str]) -> list[e.PublicEvent]:
     match fact:
         case e.TaskSubmitted():
-            shown = {"name": fact.name, "goal": fact.options.goal, "steps": len(fact.steps), "base": fact.base}
+            steps = sum(s.kind is not Kind.GATE for s in fact.steps)
+            shown = {"name": fact.name, "goal": fact.options.goal, "steps": steps, "base": fact.base}
             first = [_stage("started", 1, stages)] if stages else []
             return [e.PublicEvent("longtask.started", _plain(shown)), *first]
         case e.StepsAdded():
@@ -41,7 +51,7 @@ def public(fact: e.Fact, stages: Sequence[str] = ()) -> list[e.PublicEvent]:
             )
             return [e.PublicEvent(name, _fields(fact))]
         case e.StepWoken():
-            decided = "decision" in fact.cause or "answer" in fact.cause
+            decided = any(word in fact.cause for word in ("decision", "answer", "superseded"))
             ci = str(fact.cause.get("signal", "")).startswith("ci.")
             name = "approval.resolved" if decided else "ci.completed" if ci else "wait.resolved"
             return [e.PublicEvent(name, _fields(fact))]

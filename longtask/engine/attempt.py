@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from longtask.core.decide import STOP_CANCEL
-from longtask.core.errors import LeaseLost, LongTaskError, StoreBusy
+from longtask.core.errors import LeaseLost, LongTaskError, Refused, StoreBusy, StoreError
 from longtask.core.model import Failed, Json, JsonMap, Kind, Outcome, Released, StepSpec, Stopped
 from longtask.core.policy import STOP_GRACE_MS
 from longtask.steps.contract import Assignment, Executor, Handle
@@ -28,6 +28,8 @@ PLACED = frozenset({Kind.RUN, Kind.FUNCTION, Kind.AGENT})
 STOP_TIMEOUT = "timeout"
 TIMEOUT_GRACE_MS = 2_000
 PROGRESS_EVERY_MS = 500
+PROGRESS_MAX = 2**53  # above it some databases and all browsers count wrong
+PROGRESS_TEXT_MAX = 200
 
 
 class Places(Protocol):
@@ -60,7 +62,7 @@ class AttemptDesk:
         self._put, self._read = put, read
         self._now = now
         self.buffer = OutputBuffer()
-        self._written = 0
+        self._taken: list[Chunk] = []  # out of the buffer, and not yet stored: the store may be busy
         self._progress: tuple[int, int, str] | None = None
         self._progress_at = 0
         self.asked_to_stop: Callable[[], bool] = lambda: False
@@ -96,7 +98,9 @@ class AttemptDesk:
         self.buffer.feed(body)
 
     def progress(self, done: int, total: int, text: str) -> None:
-        self._progress = (done, total, text)
+        """Any numbers and words: they come from a program's output, and never more than a screen depends on them."""
+        words = text[:PROGRESS_TEXT_MAX].encode("utf-8", "replace").decode()
+        self._progress = (min(max(done, 0), PROGRESS_MAX), min(max(total, 0), PROGRESS_MAX), words)
 
     def put_artifact(self, name: str, body: bytes, media_type: str) -> JsonMap:
         return {"name": name, **self._put(self._workspace_id, body, media_type), "media_type": media_type}
@@ -107,9 +111,10 @@ class AttemptDesk:
     def flush(self, final: bool = False) -> None:
         """Stores output and progress that are due.  A lost lease is noticed by the beat, not here."""
         now = self.now()
-        chunks = [Chunk(c.number, "out", c.content) for c in self.buffer.take(now, final)]
-        if chunks:
-            self._dispatch.output(self._ref, self._attempt, chunks)
+        self._taken += [Chunk(c.number, "out", c.content) for c in self.buffer.take(now, final)]
+        if self._taken:
+            self._dispatch.output(self._ref, self._attempt, self._taken)
+            self._taken = []
         dropped = self.buffer.forget()
         if dropped:
             self._dispatch.drop_output(self._ref, self._attempt, dropped)
@@ -126,7 +131,7 @@ Spawn = Callable[..., "Future[Any]"]  # like ThreadPoolExecutor.submit
 
 
 def run_here(act: Callable[..., Any], *args: Any) -> Future[Any]:
-    """For tests in one thread: the future is done when this returns."""
+    """In this thread: the future is done when this returns."""
     future: Future[Any] = Future()
     try:
         future.set_result(act(*args))
@@ -164,7 +169,7 @@ class Attempt:
         desk.asked_to_stop = lambda: self.lost or self.stop_reason is not None
         if claimed.spec.body.get("inline"):
             self._opening: Future[Any] | None = None
-            self._open(dispatch.brief(claimed), None)
+            self._begin(lambda: (dispatch.brief(claimed), None))
         else:
             self._opening = spawn(self._prepare, dispatch)
 
@@ -186,6 +191,12 @@ class Attempt:
             return assignment, None
         return assignment, self._places.prepare(assignment, self.desk)
 
+    def _begin(self, found: Callable[[], tuple[Assignment, Path | None]]) -> None:
+        """Whatever goes wrong in starting it is its own failure: the worker has other steps in hand."""
+        error = run_here(lambda: self._open(*found())).exception()
+        if error is not None:
+            self._close(_failure(error, "it could not be started"))
+
     def _open(self, assignment: Assignment, place: Path | None) -> None:
         self._assignment, self._place = assignment, place
         self._handle = self._executor.start(assignment, self.desk, place)
@@ -205,8 +216,8 @@ class Attempt:
         except LeaseLost:
             self.lost = True
             return None
-        except LongTaskError:
-            raise  # the store is busy or broken: not the step's fault
+        except (StoreBusy, StoreError):
+            raise  # not the step's fault
         except Exception as broken:  # noqa: BLE001  one broken executor must not stop the worker's other steps
             self._kill_tree()
             outcome = _failure(broken, "it could not be carried on")
@@ -236,10 +247,7 @@ class Attempt:
             self._assignment, self._place = opening.result()
             self._close(self._meant(Stopped()))
         else:
-            try:
-                self._open(*opening.result())
-            except Exception as broken:  # noqa: BLE001  one broken executor must not stop the worker's other steps
-                self._close(_failure(broken, "it could not be started"))
+            self._begin(opening.result)
         return self.outcome is None
 
     def _poll_closing(self) -> Outcome | None:
@@ -247,6 +255,8 @@ class Attempt:
         if not self._closing.done():
             return None
         error = self._closing.exception()
+        if isinstance(error, Refused):  # as it stands (conflict markers are left, say): the next run is told
+            return self._end(Failed(str(error)))
         return self._end(_failure(error, "its work could not be kept") if error else self._closing.result())
 
     def _end(self, outcome: Outcome) -> Outcome:

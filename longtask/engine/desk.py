@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from longtask.core import decide, events
 from longtask.core.errors import BadPlan, NotFound, Refused
-from longtask.core.graph import Graph, build, did_you_mean
+from longtask.core.graph import Batch, Graph, batches, build, did_you_mean
 from longtask.core.machine import fold
 from longtask.core.model import (
     OPEN,
-    Edge,
     Json,
     JsonMap,
     Signal,
@@ -70,11 +69,7 @@ class Desk:
             raise Refused(f"idempotency key {idempotency_key!r} belongs to task {known.id!r}, which has another plan")
         if known is not None and not known.loading:
             return known
-        batches = [rows[i : i + BATCH_MAX] for i in range(0, len(rows), BATCH_MAX)]
-        place = {row.key: i // BATCH_MAX for i, row in enumerate(rows)}
-        edges_of: list[list[Edge]] = [[] for _ in batches]
-        for edge in edges:
-            edges_of[place[edge.step]].append(edge)
+        first, *others = batches(rows, edges, graph.specs)
         if known is None:
             task_id = self._new_id()
             submitted = events.TaskSubmitted(
@@ -87,9 +82,9 @@ class Desk:
                 base=base,
                 priority=graph.priority,
                 parallel=graph.parallel,
-                specs=graph.specs,
-                steps=tuple(batches[0]),
-                edges=tuple(edges_of[0]),
+                specs=first.specs,
+                steps=first.steps,
+                edges=first.edges,
                 more=True,
             )
             with self._store.create(task_id) as tx:
@@ -98,23 +93,28 @@ class Desk:
             task_id = known.id
         if plan_text is not None:
             self._store.put_plan(task_id, plan_text)
-        self._load(task_id, batches, edges_of, by)
+        if self._load(task_id, others, by):
+            self._begin(task_id, rows, by)
         return self._store.get_task(task_id)
 
-    def _load(self, task_id: str, batches: list[list[events.NewStep]], edges_of: list[list[Edge]], by: str) -> None:
-        """The other batches, then the steps that begin at once on their `if`; the last transaction ends the loading."""
-        done = self._store.get_task(task_id).counts.steps // BATCH_MAX if len(batches) > 1 else 1
-        for i in range(max(done, 1), len(batches)):
-            with self._store.task(task_id) as tx:
-                if not tx.task.loading or tx.task.state is TaskState.CLOSING:
-                    return  # cancelled meanwhile, or loaded by another call with the same key
-                if tx.task.counts.steps > i * BATCH_MAX:
-                    continue
-                added = events.StepsAdded(tuple(batches[i]), tuple(edges_of[i]), more=True, by=by)
-                tx.save(fold(tx.task, {}, [added], tx.now), actor=by)
-        conditional = tuple(row.key for batch in batches for row in batch if row.conditional and not row.blockers)
+    def _load(self, task_id: str, others: Sequence[Batch], by: str) -> bool:
+        """The other batches; False: it was cancelled meanwhile, or loaded by another call with the same key."""
+        done = self._store.get_task(task_id).counts.steps
+        for batch in others:
+            if batch.first < done:
+                continue
+            with write(self._store, task_id, actor=by) as w:
+                if not w.task.loading or w.task.state is TaskState.CLOSING:
+                    return False
+                if w.task.counts.steps == batch.first:
+                    w.add([events.StepsAdded(batch.steps, batch.edges, batch.specs, batch.first_spec, by, more=True)])
+        return True
+
+    def _begin(self, task_id: str, rows: Sequence[events.NewStep], by: str) -> None:
+        """The steps that begin at once on their `if`; the last transaction ends the loading."""
+        conditional = tuple(row.key for row in rows if row.conditional and not row.blockers)
         # gates of empty stages open when the one before is told: only the first has no need at all
-        open_gate = [row.key for batch in batches for row in batch if row.kind == "gate" and not row.blockers]
+        open_gate = [row.key for row in rows if row.kind == "gate" and not row.blockers]
         conditions = evaluate(self._store, self._scopes, self._expressions, task_id, conditional) if conditional else {}
         keys = [*conditional, *open_gate]
         for start in range(0, max(len(keys), 1), BATCH_MAX):
@@ -148,11 +148,19 @@ class Desk:
             w.add(decide.cancel_task(w.task, by, reason))
             return w.task
 
-    def raise_budget(self, task_id: str, by: str, *, micros: int | None = None, tokens: int | None = None) -> Task:
+    def raise_budget(
+        self,
+        task_id: str,
+        by: str,
+        *,
+        micros: int | None = None,
+        tokens: int | None = None,
+        active_ms: int | None = None,
+    ) -> Task:
         with write(self._store, task_id, actor=by) as w:
             if w.task.ended:
                 raise Refused(f"task {task_id!r} is {w.task.state}: its budget matters no more")
-            w.add([events.BudgetRaised(by, micros, tokens)])
+            w.add([events.BudgetRaised(by, micros, tokens, active_ms)])
             return w.task
 
     # --- people, about a step -------------------------------------------------------------------------------------

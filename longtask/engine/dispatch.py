@@ -69,7 +69,7 @@ class Dispatch:
         self._expressions = expressions
         self._put_json = put_json
         self.lease_ms = lease_ms
-        self.heads: list[Task] = []  # tasks whose head a report has moved; not durable before the group ends
+        self.heads: list[Task] = []  # of tasks that a report has moved on or ended; not durable before the group ends
 
     # --- taking work ----------------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class Dispatch:
             scope = self._scopes.of(task, step, spec) if spec.reads or step.role is not Role.OWN else {}
             return Assignment(
                 task.id, task.name, step.key, step.attempt, step.run, spec, step.base, task.workspace_id,
-                step.timeout_at, scope
+                step.timeout_at, scope, secrets=(*task.options.secrets, *spec.body.get("secrets", ()))
             )  # fmt: skip
         owner = None if step.owner is None else self._store.get_step(Ref(task.id, step.owner))
         again = step.attempt > 1
@@ -198,7 +198,7 @@ class Dispatch:
             settle_quietly(w, ref.step)
             claimed = None if pool is None or runtime is None else self._next(w, worker, pool, runtime, alone)
             after = w.task
-        if after.head != head:
+        if after.head != head or after.ended:
             self.heads.append(after)
         return claimed
 

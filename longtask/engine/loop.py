@@ -23,6 +23,7 @@ log = logging.getLogger("longtask.loop")
 SCHEDULE_EVERY_S = 0.02  # while the worker is busy; an idle round always schedules
 PAUSE_MIN_S, PAUSE_RUNNING_MAX_S, PAUSE_MAX_S = 0.002, 0.03, 0.2
 SEEN_EVERY_S = 5.0
+BEAT_ENDS_S = 5.0
 ERRORS_MAX = 20  # in a row: then something is wrong that waiting does not mend
 
 
@@ -72,6 +73,7 @@ class Loop:
         finally:
             self._worker.kill()
             self._ended.set()
+            beating.join(BEAT_ENDS_S)  # before the caller closes the store under its hands
             self._guarded("leave", lambda: self._store.worker_gone(self._row.id))
 
     def _beat(self) -> None:

@@ -71,5 +71,5 @@ def follow(merger: Merger, task: Task) -> None:
     """What cannot be moved now (its repository is gone, its disk full) stands in nobody's way, and is tried again."""
     try:
         merger.follow(task)
-    except LongTaskError as error:
+    except (LongTaskError, OSError) as error:
         log.warning("follow.failed task=%s: %s", task.id, error)

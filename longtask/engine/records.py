@@ -13,7 +13,6 @@ from .scope import Scopes
 
 ARTIFACTS_MAX = 10_000
 STEPS_REPORTED_MAX = 2_000
-BY_PRODUCTS = ("output/", "leftovers/", "transcript/")
 MARKS = {StepState.COMPLETED: "✓", StepState.FAILED: "✗", StepState.SKIPPED: "–", StepState.CANCELLED: "✗"}
 
 
@@ -37,9 +36,9 @@ class TaskRecords:
     def value(self, workspace_id: str, stored: Json) -> Json:
         return self._scopes.fetch(workspace_id, stored)
 
-    def artifacts(self, task_id: str) -> list[JsonMap]:
+    def artifacts(self, task_id: str, *, named: bool = False) -> list[JsonMap]:
         newest: dict[str, JsonMap] = {}
-        for entry in self._store.artifacts(task_id, ARTIFACTS_MAX):
+        for entry in self._store.artifacts(task_id, ARTIFACTS_MAX, named=named):
             newest[entry.name] = {
                 "name": entry.name,
                 "digest": entry.digest,
@@ -61,11 +60,12 @@ class TaskRecords:
             after = page[-1].key
         return sorted(rows[:limit], key=lambda r: (r.stage, r.began_at or 1 << 62, r.key))
 
-    def report(self, task_id: str, title: str | None) -> str:
+    def report(self, task_id: str, title: str | None, writing: str) -> str:
+        """`writing`: the step that writes it, which says nothing about itself."""
         task = self._store.get_task(task_id)
-        return "\n".join(self._report(task, title)) + "\n"
+        return "\n".join(self._report(task, title, writing)) + "\n"
 
-    def _report(self, task: Task, title: str | None) -> Iterator[str]:
+    def _report(self, task: Task, title: str | None, writing: str) -> Iterator[str]:
         steps = self.steps(task.id)
         yield f"# {title or task.name}"
         if task.options.goal:
@@ -75,14 +75,14 @@ class TaskRecords:
             yield f"- From commit `{task.base[:12]}` to `{(task.head or task.base)[:12]}`"
         yield f"- Cost: {_cost(task)}, {task.spent_tokens:,} tokens"
         for number, stage in enumerate(task.options.stages or ("steps",), 1):
-            mine = [s for s in steps if s.stage == number]
+            mine = [s for s in steps if s.stage == number and s.key != writing]
             if not mine:
                 continue
             yield f"\n## {stage}\n"
             yield "| | step | kind | attempts | time | outcome |\n|---|---|---|---|---|---|"
             for step in mine:
                 yield self._line(task, step)
-        kept = [a for a in self.artifacts(task.id) if not a["name"].startswith(BY_PRODUCTS)]
+        kept = self.artifacts(task.id, named=True)
         if kept:
             yield "\n## Artifacts\n"
             for artifact in kept:
@@ -96,7 +96,10 @@ class TaskRecords:
 
     def _outcome(self, task: Task, step: Step) -> str:
         if step.state is not StepState.COMPLETED:
-            return f"{step.state}: {(step.reason or '').splitlines()[0] if step.reason else ''}".rstrip(": ")
+            said = (step.reason or "").splitlines()
+            ends = dict.fromkeys([*said[:1], *said[-1:]])  # what was run, and what it said last
+            tolerated = " (tolerated)" if step.tolerated and not step.open else ""
+            return f"{step.state}{tolerated}: {'; '.join(ends)}".rstrip(": ")
         result = self.value(task.workspace_id, step.result)
         parts: list[str] = []
         if isinstance(result, dict):

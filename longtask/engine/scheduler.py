@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from longtask.core import decide
 from longtask.core.errors import NotFound, Refused, WorkspaceError
-from longtask.core.model import Task, TaskState
+from longtask.core.model import TaskState
 from longtask.core.policy import BATCH_MAX, LEASE_MS, TICK_HOLE_MS
 from longtask.store.contract import Ref, Store
 
+from .activity import Activity
 from .merging import Merger, follow_all, merge_step
 from .scope import Expressions, Scopes
 from .settling import settle_apart, settle_quietly
 from .waking import wake_on
-from .writing import write
+from .writing import Writing, write
 
 log = logging.getLogger("longtask.scheduler")
+
+R = TypeVar("R")  # what a peek found: a step, a task
 
 ROUND_MAX = 100  # refs looked at in one tick, of each kind
 RECONCILE_EVERY_MS = 60_000
@@ -48,8 +52,9 @@ class Scheduler:
         self._ticked_at: int | None = None
         self._steady_since = 0
         self._reconciled_at: int | None = None
-        self._to_follow: deque[Task] = deque()
+        self._to_follow: deque[str] = deque()  # tasks
         self._merge_not_before: dict[Ref, int] = {}
+        self._activity = Activity(store)
 
     def tick(self) -> int:
         """One bounded round; how much it moved."""
@@ -63,9 +68,10 @@ class Scheduler:
             if now - self._steady_since >= self._lease_ms:
                 moved += self._expire()
             moved += self._each(self._store.overdue(ROUND_MAX), self._wake_overdue)
-            moved += self._wake_on()
-            moved += self._sweep()
+        moved += self._together(self._store.unheard(ROUND_MAX), self._wake_on)
+        moved += self._together(self._store.closing(ROUND_MAX), self._sweep)
         moved += self._settle()
+        moved += self._activity.look(now)
         return moved + self._merge(now)
 
     # --- leases and deadlines -------------------------------------------------------------------------------------
@@ -83,7 +89,10 @@ class Scheduler:
                 w.add(decide.expire(w.task, step, spec, now_lease, w.now, fix))
                 if w.moved:
                     settle_quietly(w, lease.step)
+                self._ended(w)
                 moved += w.moved
+            if moved >= BATCH_MAX:
+                break  # the others come in the next round, which follows at once
         return moved
 
     def _wake_overdue(self, ref: Ref) -> int:
@@ -91,12 +100,9 @@ class Scheduler:
             w.add(decide.overdue(w.task, w.step(ref.step), w.now))
             return w.moved
 
-    def _wake_on(self) -> int:
-        moved = 0
-        for task_id in self._store.unheard(ROUND_MAX):
-            with write(self._store, task_id) as w:
-                moved += wake_on(w)
-        return moved
+    def _wake_on(self, task_id: str) -> int:
+        with write(self._store, task_id) as w:
+            return wake_on(w) + w.moved
 
     # --- telling, merging, sweeping -------------------------------------------------------------------------------
 
@@ -105,8 +111,7 @@ class Scheduler:
         if not refs:
             return 0
         conditional: list[Ref] = []
-        with self._store.group():
-            moved = self._each(refs, lambda ref: self._tell(ref, conditional))
+        moved = self._together(refs, lambda ref: self._tell(ref, conditional))
         # an `if` is evaluated outside the lock, hence outside the group
         return moved + self._each(
             conditional, lambda ref: settle_apart(self._store, self._scopes, self._expressions, ref)
@@ -116,6 +121,7 @@ class Scheduler:
         with write(self._store, ref.task_id, ref.step) as w:
             if not settle_quietly(w, ref.step):
                 conditional.append(ref)
+            self._ended(w)
             return w.moved
 
     def _merge(self, now: int) -> int:
@@ -127,14 +133,15 @@ class Scheduler:
         moved = self._each(refs, lambda ref: self._merge_one(merger, ref, now))
         if self._reconciled_at is None or now - self._reconciled_at >= RECONCILE_EVERY_MS:
             self._reconcile(now)
-        follow_all(merger, [self._to_follow.popleft() for _ in range(min(FOLLOW_MAX, len(self._to_follow)))])
+        some = [self._to_follow.popleft() for _ in range(min(FOLLOW_MAX, len(self._to_follow)))]
+        follow_all(merger, [self._store.get_task(task_id) for task_id in some])  # what is durable, not what was to be
         return moved
 
     def _merge_one(self, merger: Merger, ref: Ref, now: int) -> int:
         """A repository that cannot be read or written stands in the way of its own tasks only."""
         try:
             return merge_step(self._store, merger, ref)
-        except WorkspaceError as error:
+        except (WorkspaceError, NotFound, OSError) as error:  # its hub may be gone, the temporary folder be full
             log.warning("merge.failed task=%s step=%s: %s", ref.task_id, ref.step, error)
             self._merge_not_before[ref] = now + MERGE_AGAIN_MS
             return 0
@@ -145,18 +152,32 @@ class Scheduler:
         self._reconciled_at = now
         tasks = self._store.tasks(open_only=True, workspace_id=None, before=0, limit=ROUND_MAX)
         newest = self._store.tasks(open_only=False, workspace_id=None, before=0, limit=ROUND_MAX)
-        self._to_follow = deque([*tasks, *(task for task in newest if task.ended and task.ended_at >= since)])
+        tasks += [task for task in newest if task.ended and task.ended_at >= since]
+        self._to_follow = deque(dict.fromkeys([*self._to_follow, *(task.id for task in tasks)]))
 
-    def _sweep(self) -> int:
-        moved = 0
-        for task_id in self._store.closing(ROUND_MAX):
-            with write(self._store, task_id) as w:
-                if w.task.state is TaskState.CLOSING:
-                    w.move(decide.sweep(w.task, w.see(w.tx.sweepable(BATCH_MAX))))
-                moved += w.moved
+    def _sweep(self, task_id: str) -> int:
+        with write(self._store, task_id) as w:
+            if w.task.state is TaskState.CLOSING:
+                w.move(decide.sweep(w.task, w.see(w.tx.sweepable(BATCH_MAX))))
+            self._ended(w)
+            return w.moved
+
+    def _ended(self, w: Writing) -> None:
+        """Its folders are taken away soon."""
+        if w.task.ended and w.task.workspace_id:
+            self._to_follow.append(w.task.id)
+
+    def _together(self, refs: Iterable[R], act: Callable[[R], int]) -> int:
+        """Small acts share a commit.  A group that has moved a batch ends, so that no lock covers many more rows."""
+        moved, left = 0, deque(refs)
+        while left:
+            before = moved
+            with self._store.group():
+                while left and moved - before < BATCH_MAX:
+                    moved += self._each([left.popleft()], act)
         return moved
 
-    def _each(self, refs: list[Ref], act: Callable[[Ref], int]) -> int:
+    def _each(self, refs: Iterable[R], act: Callable[[R], int]) -> int:
         moved = 0
         for ref in refs:
             try:

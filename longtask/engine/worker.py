@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from longtask.core.decide import STOP_CANCEL
-from longtask.core.errors import LeaseLost, NotFound, Refused
-from longtask.core.model import POOL_SYSTEM, Kind, Outcome, StepSpec, Stopped, Task
+from longtask.core.errors import LeaseLost, LongTaskError, NotFound, Refused
+from longtask.core.model import POOL_SYSTEM, Failed, Kind, Outcome, StepSpec, Stopped, Task
 from longtask.steps.contract import Executor
 from longtask.store.contract import Store
 
@@ -24,6 +24,7 @@ from .dispatch import Claimed, Dispatch
 log = logging.getLogger("longtask.worker")
 
 SYSTEM_MAX = 64  # system steps in hand at once: they hold no slot
+GROUP_MAX = 64  # reports, and claims of a pool, in one commit: the database is locked for some 40 ms
 ALONE_MS = 20  # how long a worker that saw no other task with work takes it that there is none
 
 
@@ -72,7 +73,7 @@ class Worker:
     def tick(self) -> int:
         now = self._store.now()
         moved = self._drop_lost(now)
-        ended = [a for a in self.running if not a.lost and a.poll(now) is not None and not a.lost]
+        ended = [a for a in self.running if not a.lost and a.poll(now) is not None and not a.lost][:GROUP_MAX]
         if not ended and not self._something_to_claim(now):
             return moved
         claims: list[Claimed] = []
@@ -137,6 +138,11 @@ class Worker:
                 log.warning("report.refused task=%s step=%s: %s", attempt.ref.task_id, attempt.ref.step, refused)
         except NotFound:
             log.warning("report.refused task=%s step=%s: not there", attempt.ref.task_id, attempt.ref.step)
+        except LongTaskError:
+            raise
+        except Exception as broken:  # an outcome that no row can hold: the next round reports that instead
+            attempt.outcome = Failed(f"its outcome cannot be recorded: {broken}", retryable=False)
+            raise
         return None
 
     def _send(self, attempt: Attempt, outcome: Outcome, pool: str | None, now: int) -> Claimed | None:
@@ -156,7 +162,8 @@ class Worker:
             return []
         found: list[Claimed] = []
         for pool in self.pools:
-            found += self._dispatch.claim(self.id, pool, self._room(over, claims + found), self._runtime)
+            room = min(self._room(over, claims + found), GROUP_MAX)
+            found += self._dispatch.claim(self.id, pool, room, self._runtime)
         found += self._dispatch.claim(self.id, POOL_SYSTEM, self._room_system(over, claims + found), self._runtime)
         if not found:
             self._alone_until = now + ALONE_MS

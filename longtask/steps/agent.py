@@ -27,7 +27,7 @@ from longtask.agents.witness import VARIABLE
 from longtask.core.errors import BadPlan, LeaseLost, NotFound
 from longtask.core.model import Done, Failed, Json, JsonMap, Outcome, Parked
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
-from longtask.steps.frames import Frame, answer, refusal
+from longtask.steps.frames import Frame, FrameError, answer, refusal
 from longtask.steps.serving import Launched, Serving, as_written, launch
 from longtask.steps.surroundings import as_text
 
@@ -36,6 +36,7 @@ ReadDocument = Callable[[Path], Json]  # a recording: YAML or JSON
 
 RECORDED = "recorded"
 SAVERS = 4  # trees that are written at once
+TEXT_LENGTH_MAX = 500  # of the name of a model or a tool
 ROWS_BYTES_MAX = 1_000_000  # of the run's journal in one frame
 TRANSCRIPT, TRANSCRIPT_TYPE = "transcript", "application/x-ndjson"
 
@@ -107,7 +108,7 @@ class AgentExecutor:
             "requests_max": body.get("requests_max", REQUESTS_MAX),
             "options": {"script": self._script(a)} if runtime == RECORDED else body.get("options", {}),
         }
-        return {"runtime": runtime, "witness": os.environ.get(VARIABLE), "brief": brief}
+        return {"runtime": runtime, "witness": os.environ.get(VARIABLE), "secrets": list(a.secrets), "brief": brief}
 
     def _script(self, a: Assignment) -> JsonMap:
         """Of the recording, what is for this run; a file is read again when it has changed."""
@@ -140,6 +141,8 @@ class AgentHandle(Serving):
         self._save = save
         self._saving: Future[str] | None = None
         self._rows = [row for row in assignment.journal if row.get("body") is not None]
+        self._finished = max((row["n"] for row in self._rows), default=0)
+        self._begun = 0  # number of the call that is under way
 
     def _gives_back(self) -> bool:
         return True
@@ -157,6 +160,10 @@ class AgentHandle(Serving):
                 return super()._call(call)
 
     def _started(self, call: Frame) -> bool:
+        """Raises FrameError: calls are numbered from 1 without a gap and made one after another."""
+        if _count(call, "n") != self._finished + 1:
+            raise FrameError(f"call {call['n']} is begun, though {self._finished} is the last that has finished")
+        _texts(call)
         if not self.alive:
             return True  # nobody is there who would begin
         if self.stopping is not None:
@@ -164,11 +171,18 @@ class AgentHandle(Serving):
             return True
         if not self.desk.journal_started(call["n"], call["kind"], call["name"], call["fingerprint"]):
             raise LeaseLost
+        self._begun = call["n"]
         self.process.send_frame(answer(call))
         return True
 
     def _done(self, call: Frame) -> bool:
+        if _count(call, "n") != self._begun:
+            raise FrameError(f"call {call['n']} has ended, though {self._begun or 'none'} is under way")
+        _texts(call)
+        for name in ("tokens_in", "tokens_out", *(() if call["micros"] is None else ("micros",))):
+            _count(call, name)
         body = dict(call["body"])
+        body.pop(TREE, None)  # the worker alone says which tree it has saved
         if call["changed"]:
             tree = self._tree()
             if tree is None:
@@ -185,6 +199,7 @@ class AgentHandle(Serving):
         if TREE in body and not self.desk.checkpoint(n, body[TREE]):
             raise LeaseLost
         self._saving = None
+        self._finished, self._begun = n, 0
         self._rows.append(
             {"n": n, "kind": kind, "name": name, "attempt": self.assignment.attempt, **usage, "body": body}
         )
@@ -231,6 +246,21 @@ class AgentHandle(Serving):
         text = "\n".join([json.dumps(head), *lines]) + "\n"
         name = f"{TRANSCRIPT}/{self.assignment.step}.{self.assignment.attempt}.jsonl"
         return self.desk.put_artifact(name, text.encode(), TRANSCRIPT_TYPE)
+
+
+def _count(call: Frame, name: str) -> int:
+    """Raises FrameError, KeyError: what is stored and added up comes from a program that may be anybody's."""
+    number = call[name]
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**53:
+        raise FrameError(f"frame {call['frame']!r}: {name} is a whole number from 0, found {str(number)[:40]!r}")
+    return number
+
+
+def _texts(call: Frame) -> None:
+    for name in ("kind", "name", "fingerprint"):
+        text = call[name]
+        if not isinstance(text, str) or len(text) > TEXT_LENGTH_MAX:
+            raise FrameError(f"frame {call['frame']!r}: {name} is a short text, found {str(text)[:40]!r}")
 
 
 def _for_child(row: JsonMap) -> JsonMap:

@@ -48,7 +48,7 @@ class ApprovalExecutor:
                 shown["diff"] = {"base": assignment.first_commit, "head": assignment.base, **stat}
             elif item.startswith("artifacts."):
                 name = item.removeprefix("artifacts.")
-                found = [a for a in self._records.artifacts(assignment.task_id) if a["name"] == name]
+                found = [a for a in self._records.artifacts(assignment.task_id, named=True) if a["name"] == name]
                 if not found:
                     return Failed(f"it shows artifact {name!r}, which no step has made", retryable=False)
                 shown.setdefault("artifacts", []).append(found[-1])  # type: ignore[attr-defined]

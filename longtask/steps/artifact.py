@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from longtask.core.model import Done, Failed, JsonMap, Outcome
+from longtask.steps.command import inner_name
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Records, Render
+from longtask.steps.surroundings import as_text
 
 Diff = Callable[[str, str, str], bytes]  # (workspace id, base, head)
 FILES_MAX = 1_000
@@ -20,12 +22,17 @@ class ArtifactExecutor:
         self._diff = diff
 
     def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
-        body = self._render(assignment.spec.body, assignment.scope)
+        body = dict(self._render(assignment.spec.body, assignment.scope))
+        body["name"] = as_text(body["name"])
+        try:
+            inner_name(body["name"])  # the plan's name was checked; what an expression yields was not
+        except ValueError as error:
+            return Ended(Failed(str(error), retryable=False))
         match body["kind"]:
             case "patch":
                 return Ended(self._patch(assignment, desk, body))
             case "report":
-                text = self._records.report(assignment.task_id, body.get("title"))
+                text = self._records.report(assignment.task_id, body.get("title"), assignment.step)
                 return Ended(_done([desk.put_artifact(body["name"], text.encode(), "text/markdown")]))
             case _:
                 return Ended(self._files(desk, body, place))
@@ -46,7 +53,7 @@ class ArtifactExecutor:
         for pattern in body["paths"]:
             if PurePosixPath(pattern).is_absolute() or ".." in PurePosixPath(pattern).parts:
                 return Failed(f"path {pattern!r} leads out of the workspace", retryable=False)
-            hits = [p for p in sorted(root.glob(pattern)) if p.is_file() and p.resolve().is_relative_to(root)]
+            hits = [p for p in sorted(root.glob(pattern)) if p.is_file() and _inside(root, p)]
             if not hits:
                 return Failed(f"no file fits {pattern!r}", retryable=False)
             found += hits
@@ -63,6 +70,12 @@ class ArtifactExecutor:
             name = body["name"] if len(found) == 1 else f"{body['name']}/{inner}"
             kept.append(desk.put_artifact(name, path.read_bytes(), "application/octet-stream"))
         return _done(kept)
+
+
+def _inside(root: Path, path: Path) -> bool:
+    """No link leads out of the workspace, nor into what belongs to git."""
+    full = path.resolve()
+    return full.is_relative_to(root) and not {".git"} & {*path.relative_to(root).parts, *full.relative_to(root).parts}
 
 
 def _done(kept: list[JsonMap]) -> Done:

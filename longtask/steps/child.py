@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import longtask
-from longtask.core.model import Done, Failed, JsonMap, Outcome, Parked, WaitingFor
+from longtask.core.model import Done, Failed, JsonMap, Outcome, Parked, Question, WaitingFor
 from longtask.core.policy import REASON_LENGTH_MAX
 from longtask.steps.frames import Channel, Frame, FrameError, WorkerGone
 
 PROTOCOL_ERROR = 76  # EX_PROTOCOL
 TRACEBACK_LINES = 12
+DIGEST_LENGTH_MAX = 100
 _HERE = os.path.dirname(__file__)
 
 # The program is started without its folder in front of what can be imported: the worktree may hold a `json.py`, or
@@ -86,12 +87,31 @@ def outcome_of(frame: JsonMap) -> Done | Failed | Parked:
             case "done":
                 return Done(frame["result"])
             case "failed":
-                return Failed(str(frame["reason"]), bool(frame["retryable"]), frame["digest"])
+                digest = None if frame["digest"] is None else str(frame["digest"])[:DIGEST_LENGTH_MAX]
+                return Failed(str(frame["reason"]), bool(frame["retryable"]), digest)
             case "parked":
-                return Parked(WaitingFor(frame["waiting_for"]), frame["question"], int(frame["due_at"]))
+                return _parked(WaitingFor(frame["waiting_for"]), dict(frame["question"]), frame["due_at"])
     except (KeyError, ValueError, TypeError) as error:
-        raise FrameError(f"frame 'outcome': {error!r}") from error
+        wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise FrameError(f"frame 'outcome': {wrong}") from error
     raise FrameError(f"frame 'outcome': '{frame['outcome']}' is no outcome")
+
+
+def _parked(waiting_for: WaitingFor, question: JsonMap, due_at: object) -> Parked:
+    """Only waits that something can end.  Raises KeyError, ValueError."""
+    if not isinstance(due_at, int) or not 0 <= due_at < 2**53:
+        raise ValueError(f"due_at is an instant in ms, found {due_at!r}")
+    match waiting_for:
+        case WaitingFor.USER:
+            Question(question["kind"])
+        case WaitingFor.EVENT | WaitingFor.CI:
+            if not isinstance(question["name"], str):
+                raise ValueError("the name of a signal is a text")
+        case WaitingFor.TIMER if due_at:
+            pass
+        case _:
+            raise ValueError(f"nothing would end a wait for {str(waiting_for)!r}")
+    return Parked(waiting_for, question, due_at)
 
 
 def told(error: BaseException) -> str:

@@ -13,10 +13,10 @@ import json
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from longtask.agents.witness import VARIABLE, Witness
-from longtask.core.errors import NotFound
+from longtask.core.errors import NotFound, StoreBusy, StoreError
 from longtask.core.model import Done, Failed, Json, Outcome, Stopped
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Records, Render
 from longtask.steps.masking import Mask
@@ -43,9 +43,14 @@ class CommandExecutor:
             around = surround(assignment, place, self._render)
         except NotFound as missing:
             return Ended(Failed(str(missing), retryable=False))
-        self._hand_over_artifacts(assignment, around)
-        digest = hashlib.sha256(json.dumps(command).encode()).hexdigest()[:16]
-        Witness(assignment.step, assignment.run, os.environ.get(VARIABLE)).saw(1, "command", _shown(command), digest)
+        try:
+            self._hand_over_artifacts(assignment, desk, around)
+            digest = hashlib.sha256(json.dumps(command).encode()).hexdigest()[:16]
+            witness = Witness(assignment.step, assignment.run, os.environ.get(VARIABLE))
+            witness.saw(1, "command", _shown(command), digest)
+        except BaseException:
+            around.remove()
+            raise
         process = Process.start(
             command,
             cwd=around.folder,
@@ -57,14 +62,18 @@ class CommandExecutor:
         hidden = Mask(around.env[name] for name in assignment.secrets)
         return CommandHandle(assignment, desk, process, around, hidden)
 
-    def _hand_over_artifacts(self, assignment: Assignment, around: Surroundings) -> None:
+    def _hand_over_artifacts(self, assignment: Assignment, desk: Desk, around: Surroundings) -> None:
         """$LONGTASK_ARTIFACTS: what the task has made so far, by name, as links.  $LONGTASK_OUTPUT: see above."""
         folder = around.scratch / "artifacts"
         folder.mkdir()
-        for artifact in self._records.artifacts(assignment.task_id):
-            link = folder / artifact["name"]
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(self._path_of(assignment.workspace_id, artifact["digest"]))
+        for artifact in self._records.artifacts(assignment.task_id, named=True):
+            name = artifact["name"]
+            try:
+                link = folder / inner_name(name)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(self._path_of(assignment.workspace_id, artifact["digest"]))
+            except (OSError, ValueError, NotFound) as error:  # `a` and `a/b` cannot both be there; a lost file
+                desk.output("note", f"artifact {name!r} is not in $LONGTASK_ARTIFACTS: {error}\n".encode())
         around.env["LONGTASK_ARTIFACTS"] = str(folder)
         around.env["LONGTASK_OUTPUT"] = str(around.scratch / "output")
 
@@ -85,8 +94,11 @@ class CommandHandle:
         self._whole = bytearray()
         self._began = time.monotonic()
         self._summary = ""
+        self._result: Outcome | None = None
 
     def poll(self) -> Outcome | None:
+        if self._result is not None:
+            return self._result
         ended = self._process.poll()
         self._drain()
         if ended is None:
@@ -97,10 +109,18 @@ class CommandHandle:
         while self._drain():
             pass
         try:
-            return self._outcome(ended)
-        finally:
-            self._process.close()
-            self._around.remove()
+            self._result = self._outcome(ended)
+        except (StoreBusy, StoreError):
+            raise  # asked again: what the command has left must still be there
+        except BaseException:
+            self._clean()
+            raise
+        self._clean()
+        return self._result
+
+    def _clean(self) -> None:
+        self._process.close()
+        self._around.remove()
 
     def _drain(self) -> bool:
         chunks = self._process.read()
@@ -129,7 +149,7 @@ class CommandHandle:
             try:
                 outputs = self._outputs()
             except ValueError as error:
-                return Failed(str(error), retryable=False, artifacts=sealed)
+                return Failed(self._hidden.value(str(error)), retryable=False, artifacts=sealed)
             result = {"exit_code": 0, **({"summary": self._summary} if self._summary else {}), **outputs}
             return Done(self._hidden.value(result), artifacts=sealed)
         how = f"exit code {ended.code}" if ended.code is not None else f"signal {ended.signal}"
@@ -152,8 +172,8 @@ class CommandHandle:
             if not equals or not name.strip().isidentifier():
                 raise ValueError(f"$LONGTASK_OUTPUT has a line that is not name=value: {line[:80]!r}")
             try:
-                outputs[name.strip()] = json.loads(value)
-            except json.JSONDecodeError:
+                outputs[name.strip()] = json.loads(value, parse_constant=_no_constant)
+            except (ValueError, RecursionError):
                 outputs[name.strip()] = value
         return outputs
 
@@ -164,7 +184,19 @@ class CommandHandle:
         self._process.kill()
 
 
+def inner_name(name: str) -> PurePosixPath:
+    """An artifact's name as a path below a folder.  Raises ValueError: names may come from an agent's outputs."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts or any(not char.isprintable() for char in name):
+        raise ValueError(f"artifact name {name[:100]!r} is no path below a folder; write letters, digits and dashes")
+    return path
+
+
+def _no_constant(word: str) -> Json:
+    raise ValueError(f"{word} is no JSON")  # though Python reads NaN and Infinity, no database and no browser does
+
+
 def _shown(command: str | list[str]) -> str:
     text = command if isinstance(command, str) else " ".join(command)
-    first = plain(text.strip().encode()).splitlines()[0]
+    first = (plain(text.strip().encode()).splitlines() or [""])[0]
     return first[:100] + (" …" if len(first) > 100 or "\n" in text.strip() else "")

@@ -88,11 +88,11 @@ class Records(Protocol):
     def value(self, workspace_id: str, stored: Json) -> Json:
         """The outputs of a row, fetched if they stand as an artifact."""
 
-    def artifacts(self, task_id: str) -> list[JsonMap]:
-        """{name, digest, size_bytes, media_type, step}; of one name the newest."""
+    def artifacts(self, task_id: str, *, named: bool = False) -> list[JsonMap]:
+        """{name, digest, size_bytes, media_type, step}; of one name the newest.  `named`: what steps mean to make."""
 
-    def report(self, task_id: str, title: str | None) -> str:
-        """The task so far, as Markdown."""
+    def report(self, task_id: str, title: str | None, writing: str) -> str:
+        """The task so far, as Markdown, without the step that writes it."""
 
 
 class Handle(Protocol):

@@ -66,6 +66,10 @@ def refusal(request: Mapping[str, Any], error: str, /, **fields: Any) -> Frame:
     return {"id": request["id"], "ok": False, "error": error, **fields}
 
 
+def _no_constant(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")  # though Python reads NaN and Infinity, no database and no browser does
+
+
 class Decoder:
     """Bytes as they come to whole frames."""
 
@@ -85,7 +89,7 @@ class Decoder:
             body = bytes(self._pending[4 : 4 + size])
             del self._pending[: 4 + size]
             try:
-                frame = json.loads(body)
+                frame = json.loads(body, parse_constant=_no_constant)
             except (ValueError, RecursionError) as error:
                 raise FrameError(f"a frame is not JSON: {error}") from error
             if not isinstance(frame, dict):

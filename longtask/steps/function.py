@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from longtask.core.errors import NotFound
 from longtask.core.model import Done, Failed, Outcome
 from longtask.steps.called import checked, failed, find
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
+from longtask.steps.masking import mask_of
 from longtask.steps.output import without_noise
 from longtask.steps.serving import Serving, as_written, launch
 
@@ -36,7 +37,7 @@ class FunctionExecutor:
         if args:
             args = self._render(args, assignment.scope)
         if body.get("inline"):
-            return self._inline(path, args, assignment.spec.outputs)
+            return _hidden(self._inline(path, args, assignment.spec.outputs), assignment.secrets)
         try:
             launched = launch(assignment, "function_child", place, self._render, bare=False)
         except NotFound as error:
@@ -63,6 +64,16 @@ class FunctionExecutor:
         return NOTHING if result is None and not outputs else Ended(checked(path, result, outputs))
 
 
+def _hidden(ended: Ended, secrets: Sequence[str]) -> Ended:
+    """An inline function reads its worker's environment; what a child says is hidden where it comes in."""
+    match ended.outcome if secrets else None:
+        case Done(result=result) if result is not None:
+            return Ended(Done(mask_of(secrets).value(result)))
+        case Failed(reason=reason) as failure:
+            return Ended(replace(failure, reason=mask_of(secrets).value(reason)))
+    return ended
+
+
 class FunctionHandle(Serving):
     what = "the function"
 
@@ -74,5 +85,5 @@ def _named(outcome: Outcome) -> Outcome:
     """A failure gets the digest that tells whether it is the one of the round before."""
     if not isinstance(outcome, Failed) or not outcome.retryable:
         return outcome
-    message = outcome.reason.partition("\n")[0]
-    return replace(outcome, digest=hashlib.sha256(without_noise(message).encode()).hexdigest()[:32])
+    message = without_noise(outcome.reason.partition("\n")[0])
+    return replace(outcome, digest=hashlib.sha256(message.encode("utf-8", "backslashreplace")).hexdigest()[:32])

@@ -6,6 +6,7 @@ not looked for, since it would hide ordinary words.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from longtask.core.model import Json
@@ -20,7 +21,7 @@ class Mask:
     def __init__(self, values: Iterable[str]) -> None:
         lines = {line for value in values for line in (value, *value.splitlines())}  # of a key block each line
         self._texts = sorted((text for text in lines if len(text) >= LENGTH_MIN), key=len, reverse=True)
-        self._secrets = [text.encode() for text in self._texts]
+        self._secrets = [text.encode("utf-8", "surrogateescape") for text in self._texts]
         self._held = b""
 
     def feed(self, content: bytes) -> bytes:
@@ -38,6 +39,10 @@ class Mask:
         held, self._held = self._held, b""
         return held
 
+    def whole(self, content: bytes) -> bytes:
+        """Of bytes that come in one piece."""
+        return self.feed(content) + self.rest()
+
     def value(self, value: Json) -> Json:
         """JSON with the secrets taken out of its texts, keys included."""
         if not self._texts:
@@ -52,6 +57,11 @@ class Mask:
             case list():
                 return [self.value(inner) for inner in value]
         return value
+
+
+def mask_of(names: Iterable[str]) -> Mask:
+    """For the secrets of these names, as they stand in this process."""
+    return Mask(os.environ[name] for name in names if name in os.environ)
 
 
 def _begun(content: bytes, secret: bytes) -> int:

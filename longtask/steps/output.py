@@ -188,7 +188,7 @@ _NAMES = tuple(
     re.compile(pattern, re.M)
     for pattern in (
         r"^(?:\[gw\d+\] (?:\[ *\d+%\] )?)?(?:FAILED|ERROR) (\S+::.+)$",  # pytest -v with xdist
-        r"^(\S+::.+?) (?:FAILED|ERROR)(?: +\[ *\d+%\])?$",  # pytest -v
+        r"^((?>\S+?::).+?) (?:FAILED|ERROR)(?: +\[ *\d+%\])?$",  # pytest -v; only the first `::` is tried
         r"^(?:FAIL|ERROR): (\w+ \([\w.]+\))",  # unittest
         r"^ *--- FAIL: (\S+)",  # go
         r"^FAIL\t(\S+)",
@@ -253,11 +253,15 @@ def _failed(text: str) -> set[tuple[str, str]]:
     """Name and kind of failure. A test that now fails in another way is progress, with another number it is not."""
     found = set()
     if summary := _SUMMARY.search(text):
-        for word, name, reason in set(_SUMMARY_LINE.findall(text, summary.end())):
+        named = set(_SUMMARY_LINE.findall(text, summary.end()))
+        # What keeps a file from being collected is mended one thing after the other: the whole reason counts.
+        broken = any(word == "ERROR" and "::" not in name for word, name, _ in named)
+        reasons = sorted({without_noise(line) for line in _REASON.findall(text, 0, summary.start())} if broken else ())
+        why = hashlib.sha256("\n".join(reasons).encode()).hexdigest()
+        for word, name, reason in named:
             kind = _kind(reason)
             if word == "ERROR" and "::" not in name:
-                # What keeps a file from being collected is mended one thing after the other: the whole reason counts.
-                kind = "\n".join(sorted(map(without_noise, [reason, *_REASON.findall(text, 0, summary.start())])))
+                kind = f"{without_noise(reason)}\n{why}"
             found.add((without_noise(name), kind))
     if not found:
         found = {(without_noise(name), "") for pattern in _NAMES for name in set(pattern.findall(text))}

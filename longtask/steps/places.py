@@ -7,19 +7,23 @@ work (`commit: false`), so they are kept as an artifact, and named.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import select
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 from longtask.agents.journal import resume_tree
 from longtask.core.errors import LeaseLost, Refused, WorkspaceError
 from longtask.core.model import Done, Failed, JsonMap, Kind, Outcome
 from longtask.steps.contract import Assignment, Desk, Executor, Handle
+from longtask.steps.masking import mask_of
 from longtask.steps.output import tail
 from longtask.steps.process import Process, allowed_environment
 from longtask.steps.surroundings import mark_of
-from longtask.workspace.git import locked, shown
+from longtask.workspace.git import shown
 from longtask.workspace.names import attempt_name
 from longtask.workspace.tree import Worktree, read_worktree, remove, task_folder
 from longtask.workspace.workspace import Workspace
@@ -44,6 +48,14 @@ class ToldConflicts:
         return self._executor.start(assignment, desk, place)
 
 
+def _take(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class Places:
     """`engine.attempt.Places` on git worktrees under `home`."""
 
@@ -58,13 +70,22 @@ class Places:
         settings = assignment.workspace or {}
         aside = tuple(settings.get("cache") or ())
         wt = self._worktree(workspace, assignment, aside)
+        try:
+            self._make_ready(workspace, wt, assignment, aside, desk)
+        except BaseException:
+            workspace.remove(wt)  # nothing was done in it
+            raise
+        return wt.path
+
+    def _make_ready(
+        self, workspace: Workspace, wt: Worktree, assignment: Assignment, aside: Sequence[str], desk: Desk
+    ) -> None:
         begins = assignment.spec.kind is Kind.AGENT and not assignment.journal
         if begins and not desk.checkpoint(0, checkpoint_name("", wt.base)):
             raise LeaseLost(f"step {assignment.step!r}: attempt {assignment.attempt} is not the newest any more")
-        command = settings.get("setup")
+        command = (assignment.workspace or {}).get("setup")
         if command:
             self._set_up(workspace, wt, command, aside, assignment, desk)
-        return wt.path
 
     def _worktree(self, workspace: Workspace, assignment: Assignment, aside: Sequence[str]) -> Worktree:
         assert assignment.base is not None
@@ -91,8 +112,9 @@ class Places:
         assignment: Assignment,
         desk: Desk,
     ) -> None:
-        key = workspace.setup_key(wt.base, command)
-        with self._one_at_a_time(assignment.workspace_id, key) if cache else contextlib.nullcontext():
+        given = {name: str(value) for name, value in assignment.environment.items()}
+        key = workspace.setup_key(wt.base, command, environment=given)
+        with self._one_at_a_time(assignment.workspace_id, key, desk) if cache else contextlib.nullcontext():
             if cache and workspace.restore_cache(wt, key, cache):
                 return
             desk.output("note", f"set-up: {command}\n".encode())
@@ -101,11 +123,15 @@ class Places:
                 workspace.save_cache(wt, key, cache)
 
     @contextlib.contextmanager
-    def _one_at_a_time(self, workspace_id: str, key: str) -> Iterator[None]:
-        """Attempts that need the same set-up wait for the first of them, in whatever process."""
+    def _one_at_a_time(self, workspace_id: str, key: str, desk: Desk) -> Iterator[None]:
+        """Attempts that need the same set-up wait for the first, in whatever process, unless they are to stop."""
         folder = self._home / "locks"
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / f"setup-{workspace_id}-{key[:32]}"):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(folder / f"setup-{workspace_id}-{key[:32]}", "w") as lock:
+            while not _take(lock):
+                if desk.stopping():
+                    raise WorkspaceError("stopped while it waited for the set-up of another attempt")
+                time.sleep(POLL_S)
             yield
 
     def _run(self, wt: Worktree, command: str, assignment: Assignment, desk: Desk) -> None:
@@ -145,32 +171,54 @@ class Places:
         if wt is None:
             return outcome
         if isinstance(outcome, Done) and assignment.spec.commits:
+            held = self._secrets_in(workspace, wt, assignment)
+            if held:
+                raise Refused(
+                    f"its changes hold the value of secret {held[0]!r}: take it out of the files, then deliver"
+                )
             message = f"{assignment.task_name}: {assignment.step}"
             outcome = replace(outcome, commit=workspace.commit(wt, message), base=wt.base)
         elif isinstance(outcome, (Done, Failed)) and not assignment.spec.commits:
             outcome = self._keep_leftovers(workspace, wt, assignment, outcome, desk)
         elif isinstance(outcome, Failed):
-            workspace.checkpoint(wt)  # what it had edited stays reachable; the next run begins anew
+            self._keep_edits(workspace, wt, desk)
         # Released, stopped or parked: the run goes on from its newest checkpoint.  The files may be those of a tool
         # that was cut off, and saving them would let go of the tree that it needs.
         workspace.remove(wt)
         return outcome
 
+    def _secrets_in(self, workspace: Workspace, wt: Worktree, assignment: Assignment) -> list[str]:
+        """Names of the secrets whose values stand in what was changed: a commit is for everybody, and for ever."""
+        patch = workspace.leftover_patch(wt) if assignment.secrets else None
+        return [name for name in assignment.secrets if patch and mask_of([name]).whole(patch) != patch]
+
+    def _keep_edits(self, workspace: Workspace, wt: Worktree, desk: Desk) -> None:
+        """What a failed run had edited stays reachable, if it can be; the next run begins anew."""
+        try:
+            workspace.checkpoint(wt)
+        except WorkspaceError as error:  # the failure itself is what has to be told
+            desk.output("note", f"its edits could not be kept: {error}\n".encode())
+
     def _keep_leftovers(
         self, workspace: Workspace, wt: Worktree, assignment: Assignment, outcome: Done | Failed, desk: Desk
     ) -> Outcome:
-        paths = workspace.leftovers(wt)
+        try:
+            paths = workspace.leftovers(wt)
+            patch = workspace.leftover_patch(wt) if paths else None
+        except WorkspaceError as error:  # the command has removed the folder, say: its outcome stands
+            desk.output("note", f"what it has left over could not be kept: {error}\n".encode())
+            return outcome
         if not paths:
             return outcome
-        shown = ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
-        patch = workspace.leftover_patch(wt)
+        hidden = mask_of(assignment.secrets)
+        listed = ", ".join(map(shown, paths[:5])) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+        listed = hidden.value(listed)
         if patch is None:
-            desk.output("note", f"left over and too large to keep: {shown}\n".encode())
+            desk.output("note", f"left over and too large to keep: {listed}\n".encode())
             return outcome
-        kept: JsonMap = desk.put_artifact(
-            f"leftovers/{assignment.step}.{assignment.attempt}.patch", patch, "text/x-patch"
-        )
-        desk.output("note", f"left over, not committed (artifact {kept['name']}): {shown}\n".encode())
+        name = f"leftovers/{assignment.step}.{assignment.attempt}.patch"
+        kept: JsonMap = desk.put_artifact(name, hidden.whole(patch), "text/x-patch")
+        desk.output("note", f"left over, not committed (artifact {name}): {listed}\n".encode())
         return replace(outcome, artifacts=(*outcome.artifacts, kept))
 
     def save_tree(self, place: Path) -> str:

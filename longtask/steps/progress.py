@@ -91,7 +91,7 @@ _WORKERS = re.compile(r"^\d+ workers? \[(\d+) items?\]|^gw\d+ \[(\d+)\]")
 _LETTERS = re.compile(r"^(?:[^\s:]+\.\w+ )?([.FEsxXR]+)\s*(?:\[ *(\d+)(%|/ *(\d+))\]|[\d.]+m?s)?\s*$")
 _FIRST_LETTERS = re.compile(r"^(?:[^\s:]+\.\w+ )?([.FEsxXR]+)(?= |$)")
 _VERBOSE = re.compile(
-    r"^(?:\[gw\d+\] \[ *(\d+)%\] )?(?:\S+::.+? )?(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b"
+    r"^(?:\[gw\d+\] \[ *(\d+)%\] )?(?:(?>\S+?::).+? )?(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b"
     r"(?: \S+::.+?| \(.*\))?\s*(?:\[ *(\d+)(%|/ *(\d+))\])?\s*$"
 )
 _SECTION = re.compile(r"^=+ (FAILURES|ERRORS|short test summary info|warnings summary|PASSES|XFAILURES) =+$")

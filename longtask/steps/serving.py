@@ -26,6 +26,7 @@ from longtask.steps.progress import Parser, parser
 from longtask.steps.surroundings import Surroundings, mark_of, surround
 
 TAIL_BYTES = 16_000
+CALLS_MAX = 100  # each of its threads waits for its own
 AT_ONCE = frozenset({STOP_CANCEL, "timeout"})
 LAST_GRACE_MS = 500  # for what has not given back in time
 STREAMS = {"stdout": "out", "stderr": "err"}
@@ -116,6 +117,10 @@ class Serving:
         """A failure with what is to be kept of it."""
         return failed
 
+    def _spoke_wrongly(self, error: Exception) -> None:
+        said = str(error) if isinstance(error, FrameError) else repr(error)
+        self.fail(f"{self.what} does not speak as agreed: {said}")
+
     # what comes
 
     def _listen(self) -> bool:
@@ -132,7 +137,7 @@ class Serving:
             for frame in frames:
                 self._hear(frame)
         except (FrameError, KeyError, TypeError, ValueError) as error:
-            self.fail(f"{self.what} does not speak as agreed: {error!r}")
+            self._spoke_wrongly(error)
             return True
         return bool(chunks or frames)
 
@@ -145,8 +150,12 @@ class Serving:
             case "progress":
                 self.desk.progress(int(frame["done"]), int(frame["total"]), str(frame["text"]))
             case "outcome":
+                if self._said is not None:
+                    raise FrameError("it has sent an outcome before")
                 self._said = outcome_of(frame)
             case _ if "id" in frame:
+                if len(self._calls) == CALLS_MAX:
+                    raise FrameError(f"more than {CALLS_MAX} of its calls wait for their answers")
                 self._calls.append(frame)
             case other:
                 raise FrameError(f"frame '{other}' is not known here")
@@ -161,7 +170,7 @@ class Serving:
             except LeaseLost:
                 self.kill()
             except (FrameError, KeyError, TypeError, ValueError) as error:
-                self.fail(f"{self.what} does not speak as agreed: {error!r}")
+                self._spoke_wrongly(error)
             self._calls.popleft()
         if self._lost:
             self._calls.clear()

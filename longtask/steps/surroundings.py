@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from longtask.core.model import Json
 from longtask.steps.contract import Assignment, Render
 from longtask.steps.process import allowed_environment
+from longtask.steps.scratch import make_scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def surround(assignment: Assignment, place: Path | None, render: Render) -> Surr
     given = {**assignment.environment, **(assignment.spec.body.get("env") or {})}
     env = {name: as_text(render(value, assignment.scope)) for name, value in given.items()}
     env = allowed_environment(env, assignment.secrets)
-    scratch = Path(tempfile.mkdtemp(prefix="longtask-"))
+    scratch = make_scratch()
     for name in ("tmp", "work"):
         (scratch / name).mkdir()
     if place is not None:  # git must not look above a worktree: should its `.git` get lost, it would find another

@@ -264,8 +264,9 @@ class Store(Protocol):
     def output(self, ref: Ref, attempt: int, after: int, limit: int) -> list[Chunk]: ...
     def progress(self, task_id: str, limit: int) -> list[Progress]: ...
     def inbox(self, task_id: str, after: int, limit: int) -> list[Signal]: ...
-    def artifacts(self, task_id: str, limit: int) -> list[ArtifactEntry]:
-        """Of accepted outcomes, oldest first."""
+    def artifacts(self, task_id: str, limit: int, *, named: bool = False) -> list[ArtifactEntry]:
+        """Of accepted outcomes, oldest first.  `named`: without what attempts leave by the way (`output/…`,
+        `leftovers/…`, `transcript/…`), of which a task may have thousands."""
 
     def get_plan(self, task_id: str) -> str | None:
         """The plan's text as submitted."""

@@ -213,8 +213,9 @@ class SqlReads(SqlBlocks):
         params = {"task_id": task_id, "after": after, "limit": below(limit)}
         return [to_signal(row) for row in self.select("inbox", params)]
 
-    def artifacts(self, task_id: str, limit: int) -> list[ArtifactEntry]:
-        return [ArtifactEntry(*row) for row in self.select("artifacts", {"task_id": task_id, "limit": below(limit)})]
+    def artifacts(self, task_id: str, limit: int, *, named: bool = False) -> list[ArtifactEntry]:
+        name = "artifacts_named" if named else "artifacts"
+        return [ArtifactEntry(*row) for row in self.select(name, {"task_id": task_id, "limit": below(limit)})]
 
     def get_plan(self, task_id: str) -> str | None:
         rows = self.select("get_plan", {"task_id": task_id})

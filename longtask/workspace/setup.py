@@ -12,11 +12,12 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from longtask.core.errors import Refused, WorkspaceError
@@ -56,21 +57,33 @@ LOCK_FILES = (
     ".nvmrc",
     ".python-version",
 )
+MAKE_FILES = {"Makefile", "makefile", "GNUmakefile"}
+_WORDS = re.compile(r"[\s;&|()<>\"'`$=]+")
 
 
-def setup_key(hub: Hub, base: str, command: str, files: Sequence[str] | None = None) -> str:
+def setup_key(
+    hub: Hub,
+    base: str,
+    command: str,
+    files: Sequence[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> str:
     """A digest of all that decides what `command` installs.  `files`: patterns that replace LOCK_FILES.
 
-    A pattern with a slash is matched against the whole path, one without against the name alone, in any folder.
+    A pattern with a slash is matched against the whole path, one without against the name alone, in any folder.  A file
+    that the command names (`sh tools/setup.sh`) counts, too: else one branch's script would set up all the others.
     """
     patterns = tuple(files) if files is not None else LOCK_FILES
+    words = {os.path.normpath(word) for word in _WORDS.split(command) if word}
+    named = words | (MAKE_FILES if "make" in words else set())
     digest = hashlib.sha256()
-    for part in (command, sys.platform, platform.machine()):
+    settings = [f"{name}={value}" for name, value in sorted((environment or {}).items())]
+    for part in (command, sys.platform, platform.machine(), *settings):
         digest.update(os.fsencode(part) + b"\0")
     for entry in git(hub.place, "ls-tree", "-r", "-z", base).out.split(b"\0"):
         path = os.fsdecode(entry.partition(b"\t")[2])
         name = path.rsplit("/", 1)[-1]
-        if any(fnmatch.fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns):
+        if path in named or any(fnmatch.fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns):
             digest.update(entry + b"\0")
     return digest.hexdigest()[:32]
 

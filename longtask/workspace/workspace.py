@@ -8,7 +8,7 @@ reference, the delivery in the journal, `merge` outside any lock, the new head i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -161,8 +161,14 @@ class Workspace:
 
     # The set-up's cache
 
-    def setup_key(self, base: str, command: str, files: Sequence[str] | None = None) -> str:
-        return setup.setup_key(self.hub, base, command, files)
+    def setup_key(
+        self,
+        base: str,
+        command: str,
+        files: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> str:
+        return setup.setup_key(self.hub, base, command, files, environment)
 
     def save_cache(self, wt: Worktree, key: str, paths: Sequence[str]) -> bool:
         return setup.save_cache(self.hub, wt, key, paths)

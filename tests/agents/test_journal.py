@@ -40,6 +40,13 @@ def test_a_replay_answers_from_the_rows_and_calls_nothing():
     assert log == ["turn", "edit", "last"]
 
 
+def test_an_answer_is_hidden_before_the_run_reads_it():
+    book = Book()
+    s = Seams([], book, Witness("core", 1, None), lambda body: dict.fromkeys(body, "***"))
+    assert s.model("m", {}, acting([])) == {"said": "***"}
+    assert book.journal()[-1]["body"] == {"said": "***"}
+
+
 def test_usage_stands_in_the_row_and_is_not_sent_again():
     book = Book()
     three_calls(seams(book), [])

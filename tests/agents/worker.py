@@ -38,6 +38,7 @@ class Story:
     body: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
+    secrets: list[str] = field(default_factory=list)
     repeatable: bool = True
 
 
@@ -144,6 +145,7 @@ def assignment(story: Story, desk: FileDesk) -> Assignment:
         journal=tuple(desk.rows()),
         checkpoint=desk.newest(),
         environment=story.environment,
+        secrets=tuple(story.secrets),
     )
 
 

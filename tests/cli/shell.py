@@ -19,7 +19,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -77,7 +77,8 @@ class Shell:
 
     def here(self, *words: str, code: int | None = 0, env: Mapping[str, str] | None = None) -> Result:
         """The same without starting Python anew, for calls of which a test makes many."""
-        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+        contents = [io.BytesIO(), io.BytesIO()]
+        out, err = (io.TextIOWrapper(content, "utf-8") for content in contents)
         before = (os.getcwd(), dict(os.environ), sys.argv)
         try:
             os.chdir(self.cwd)
@@ -90,7 +91,9 @@ class Shell:
             os.environ.clear()
             os.environ.update(before[1])
             sys.argv = before[2]
-        texts = [stream.buffer.getvalue().decode() for stream in (out, err) if not stream.flush()]  # type: ignore[attr-defined]
+        for stream in (out, err):
+            stream.flush()
+        texts = [content.getvalue().decode() for content in contents]
         if code is not None:
             assert ended == code, f"longtask {' '.join(words)} ended with {ended}: {texts}"
         return Result(ended, *texts)
@@ -136,10 +139,8 @@ def _stdin(stream: TextIO) -> Iterator[None]:
 
 
 def _kill(pid: int, number: int = signal.SIGKILL) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def _processes(mark: str) -> Iterator[tuple[int, list[str]]]:

@@ -16,7 +16,11 @@ stages:
       - {id: edit, run: "echo two >> a.txt", commit: true}
   - name: review
     steps:
-      - {id: review, approval: {ask: "Good enough?", show: [diff], on_reject: {revise: {run: "echo three >> a.txt", commit: true}}}}
+      - id: review
+        approval:
+          ask: Good enough?
+          show: [diff]
+          on_reject: {revise: {run: "echo three >> a.txt", commit: true}}
 """
 WAIT = """
 longtask: 1
@@ -25,7 +29,10 @@ goal: A goal that is much longer than the terminal is wide, so that it has to be
 stages:
   - name: first
     steps:
-      - {id: counted, run: "echo 1/3; echo 2/3; while ! test -e $GO; do sleep 0.05; done; echo 3/3", progress: n/m, env: {GO: %s}}
+      - id: counted
+        run: "echo 1/3; echo 2/3; while ! test -e $GO; do sleep 0.05; done; echo 3/3"
+        progress: n/m
+        env: {GO: %s}
 """
 
 
@@ -98,8 +105,7 @@ def test_colours_are_for_terminals_that_want_them(shell: Shell):
     shell.here("run", "-d", env={"LONGTASK_STEP": "x"})
     coloured = Terminal(shell, "show")
     assert coloured.end() == 0 and b"\x1b[" in coloured.raw
-    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
-        plain = Terminal(shell, "show", **env)
+    for plain in (Terminal(shell, "show", NO_COLOR="1"), Terminal(shell, "show", TERM="dumb")):
         assert plain.end() == 0
         assert b"\x1b" not in plain.raw and "p-1  queued" in plain.screen
     assert "\x1b" not in shell.here("show").out

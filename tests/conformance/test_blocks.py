@@ -243,6 +243,15 @@ def test_artifacts_of_accepted_outcomes(store, clock):
     assert second.digest == "cd" and "�" in second.name
 
 
+def test_named_artifacts_are_found_among_thousands_that_attempts_left_by_the_way(store):
+    id_ = submit(store, 1, ready("a"))
+    names = ["output/a.1.txt", "leftovers/a.1.patch", "transcript/a.1.jsonl", "outputs", "failures/x.json", "all.patch"]
+    rows = tuple(ArtifactRow("a", 1, {"name": name, "digest": "ab", "size_bytes": 3}) for name in names)
+    with store.task(id_) as tx:
+        tx.save(Change(tx.task, {}, artifacts=rows))
+    assert [entry.name for entry in store.artifacts(id_, 3, named=True)] == ["outputs", "failures/x.json", "all.patch"]
+
+
 # --- groups -------------------------------------------------------------------------------------------------------
 
 

@@ -84,6 +84,21 @@ def test_what_a_frozen_worker_s_command_still_does_is_ended_before_it_runs_again
     assert here.file("a.txt") == "1\nwhole\n"
 
 
+@pytest.mark.slow
+@pytest.mark.crash
+def test_a_task_that_is_cancelled_while_its_worker_dies_is_cancelled_by_the_next_one(scene):
+    here = scene("long")
+    worker = here.start("work")
+    here.until((here.home / "tool").exists)
+    here.parts.desk.cancel(here.id, "ann")
+    worker.kill()
+    assert here.finish(worker) == -signal.SIGKILL
+    here.nothing_lives()
+    here.go_on()
+    here.check("cancelled")
+    assert told(here, StepLost) == []
+
+
 def test_two_workers_share_a_task_and_do_nothing_twice(scene):
     here = scene("clash")
     both = [here.start("work", "--name", name) for name in ("one", "two")]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from longtask.core.errors import Refused, WorkspaceError
+from longtask.core.errors import NotFound, Refused, WorkspaceError
 from longtask.core.events import MergeConflicted, StepDelivered, StepMerged
 from longtask.core.model import Done, Kind, Role
 from longtask.engine.merging import MergeResult, merge_step
@@ -190,18 +190,22 @@ def test_references_follow_the_journal_after_whatever_was_missed(world: World): 
     assert world.code.refs[world.tasks[0]] == world.task.head
 
 
-def test_a_broken_repository_stands_in_the_way_of_its_own_task_only(world: World):
+@pytest.mark.parametrize("error", [WorkspaceError("the disk is gone"), NotFound("no hub"), OSError("no space")])
+def test_a_broken_repository_stands_in_the_way_of_its_own_task_only(world: World, error: Exception, caplog: Any):
     siblings(world, "f", "g")
     deliver(world, "a", "f")
     world.settle()
     deliver(world, "b", "g")
 
     def broken(self: object, *args: object) -> MergeResult:
-        raise WorkspaceError("the disk is gone")
+        raise error
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(world.code), "merge", broken)
+        patch.setattr(type(world.code), "follow", broken)
         world.settle()
+        world.settle()
+        assert caplog.text.count("merge.failed") == 1
         assert world.state("b") == "merging"
         world.submit(step("x"), name="other")
         assert world.run() == "completed"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,14 +11,16 @@ from pathlib import Path
 import pytest
 
 from longtask.agents.journal import TREE
+from longtask.core.errors import Refused, WorkspaceError
 from longtask.core.model import Done, Failed, JsonMap, Kind, Outcome, Parked, Released, StepSpec, Stopped, WaitingFor
 from longtask.steps.contract import Assignment, Ended
 from longtask.steps.places import Places, ToldConflicts
 from longtask.workspace.hub import read_ref
 from longtask.workspace.names import checkpoint_ref
-from longtask.workspace.tree import read_worktree
+from longtask.workspace.tree import read_worktree, worktrees
 from longtask.workspace.workspace import Workspace
 
+SECRET = "sesame-4711"
 TASK = "01900000-0000-7000-8000-000000000001"
 
 
@@ -25,16 +29,22 @@ class Line:
     """What a place asks of its attempt's desk."""
 
     checkpoints: list[tuple[int, str | None]] = field(default_factory=list)
+    asked_to_stop: bool = False
+    said: list[bytes] = field(default_factory=list)
+    kept: list[bytes] = field(default_factory=list)
 
     def checkpoint(self, position: int, tree: str | None) -> bool:
         self.checkpoints.append((position, tree))
         return True
 
-    def output(self, stream: str, body: bytes) -> None: ...
+    def output(self, stream: str, body: bytes) -> None:
+        self.said.append(body)
+
     def stopping(self) -> bool:
-        return False
+        return self.asked_to_stop
 
     def put_artifact(self, name: str, body: bytes, media_type: str) -> JsonMap:
+        self.kept.append(body)
         return {"name": name, "digest": "d", "size_bytes": len(body), "media_type": media_type}
 
 
@@ -183,3 +193,59 @@ def test_a_command_s_leftovers_are_kept_as_an_artifact_and_never_committed(here:
     assert isinstance(outcome, Done)
     assert (outcome.commit, [artifact["name"] for artifact in outcome.artifacts]) == (None, ["leftovers/s.1.patch"])
     assert here.line.checkpoints == []  # a command has no run to go on with
+
+
+def test_what_a_command_does_to_its_own_folder_is_no_failure(here: Repository):
+    a = here.assignment(kind=Kind.RUN, commits=False)
+    place = here.begin(a)
+    (place / os.fsdecode(b"no text \xff")).write_text("x")
+    kept = here.keep(a, place, Done({"n": 1}))
+    assert isinstance(kept, Done) and len(kept.artifacts) == 1
+    again = replace(a, attempt=2)
+    place = here.begin(again)
+    shutil.rmtree(place)
+    assert here.keep(again, place, Done({"n": 1})) == Done({"n": 1})
+
+
+def test_no_secret_stands_in_what_a_command_left_over(here: Repository, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SECRET", SECRET)
+    a = here.assignment(kind=Kind.RUN, commits=False, secrets=("SECRET",))
+    place = here.begin(a)
+    (place / f"{SECRET}.txt").write_text(f"password={SECRET}\n")
+    here.keep(a, place, Done())
+    assert here.line.kept and all(SECRET.encode() not in body for body in [*here.line.kept, *here.line.said])
+
+
+def test_a_commit_that_holds_a_secret_is_not_delivered(here: Repository, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SECRET", SECRET)
+    a = here.assignment(secrets=("SECRET",))
+    place = here.begin(a)
+    (place / "a.txt").write_text(f"password={SECRET}\n")
+    with pytest.raises(Refused, match="hold the value of secret 'SECRET': take it out"):
+        here.keep(a, place, Done())
+    (place / "a.txt").write_text("password=$SECRET\n")
+    done = here.keep(a, place, Done())
+    assert isinstance(done, Done) and done.commit is not None
+
+
+def test_a_failure_is_told_though_its_edits_cannot_be_kept(here: Repository):
+    a = here.assignment()
+    place = here.begin(a)
+    shutil.rmtree(place)
+    assert here.keep(a, place, Failed("the tests fail")) == Failed("the tests fail")
+
+
+def test_whoever_waits_for_the_set_up_of_another_can_be_stopped(here: Repository):
+    settings = {"setup": "mkdir dep", "cache": ["dep"]}
+    a = here.assignment(workspace=settings)
+    key = here.workspace.setup_key(here.base, "mkdir dep")
+    here.line.asked_to_stop = True
+    with here.places._one_at_a_time(here.workspace.id, key, here.line), pytest.raises(WorkspaceError, match="stopped"):  # type: ignore[arg-type]
+        here.begin(a)
+    assert worktrees(here.places._home, TASK) == []
+
+
+def test_a_folder_whose_set_up_fails_does_not_stay(here: Repository):
+    with pytest.raises(WorkspaceError, match="failed with exit code 3"):
+        here.begin(here.assignment(workspace={"setup": "exit 3"}))
+    assert worktrees(here.places._home, TASK) == []

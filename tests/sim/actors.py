@@ -30,6 +30,7 @@ from longtask.steps.for_each import ForEachExecutor
 from longtask.steps.wait import WaitExecutor
 
 from .checks import Onlooker
+from .plans import Odds
 from .repo import Repo
 
 LARGE = "x" * 5_000
@@ -42,8 +43,9 @@ class World(Protocol):
     calm: bool  # faults are off: what hangs ends
     onlooker: Onlooker
     repo: Repo
+    odds: Odds
 
-    def interlude(self) -> None: ...
+    def interlude(self, percent: float | None = None, long: bool = False) -> None: ...
     def fails(self) -> bool: ...
     def one(self, options: Any) -> Any: ...
     def often(self, percent: float) -> bool: ...
@@ -160,7 +162,9 @@ class ScriptHandle:
                 return None
         if world.now < self.until and not (world.calm and self.act == "hang"):
             return None
-        return self._end(outcome(world, self.act, self.assignment))
+        said = outcome(world, self.act, self.assignment)
+        world.interlude(world.odds.absence, long=True)
+        return self._end(said)
 
     def _end(self, said: Outcome) -> Outcome:
         self.alive = False
@@ -175,7 +179,7 @@ class ScriptHandle:
         turn = n % 2 == 1  # a model's turn has a price, a tool leaves a tree
         kind, mark, price = ("turn", f"turn {n}", 1) if turn else ("tool", f"tool {n}", 0)
         body = {"by": a.attempt, "n": n}
-        self.world.interlude()
+        self.world.interlude(self.world.odds.absence, long=True)
         match self._at:
             case "begin":
                 self._taken(desk.journal_started(n, kind, "name", mark), f"call {n} may not begin")

@@ -29,21 +29,23 @@ DISPATCH, SETTLING, WORKER = "longtask.engine.dispatch", "longtask.engine.settli
 MERGING, DESK, WRITING = "longtask.engine.merging", "longtask.engine.desk", "longtask.engine.writing"
 SCHEDULER = "longtask.engine.scheduler"
 FENCED = " and l.attempt = :attempt"
-ZOMBIES = {
-    "freeze": 15,
-    "kill": 4,
-    "kinds": ("run", "agent"),
-    "acts": ("hang", "done"),
+FROZEN = {
+    "freeze": 20,
+    "kinds": ("run",),
+    "acts": ("done",),
+    "failing": 0,
     "people": 5,
     "conditional": 0,
-    "workers_max": 3,
-    "interlude": 20,
-    "calls_max": 8,
+    "workers_min": 2,
+    "tasks_max": 2,
+    "rounds": 120,
 }
+ABSENT = FROZEN | {"freeze": 3, "kinds": ("agent",), "calls_max": 6, "absence": 40}
 STALE = {"stale": 40, "interlude": 10, "kinds": ("run", "function"), "acts": ("fail", "fail", "done")}
 MERGES = {
     "code": 100,
-    "race": 80,
+    "race": 100,
+    "rounds": 100,
     "kinds": ("run",),
     "acts": ("done",),
     "failing": 0,
@@ -56,11 +58,17 @@ MERGES = {
 }
 
 MUTANTS = (
-    Mutant("fence ignored in report", DECIDE, "    if step.attempt != attempt:", "    if False:", ZOMBIES),
-    Mutant("fence ignored in journal", "sql journal_started", FENCED, "", ZOMBIES | {"kinds": ("agent",)}),
-    Mutant("fence ignored in journal's end", "sql journal_done", FENCED, "", ZOMBIES | {"kinds": ("agent",)}),
-    Mutant("fence ignored in checkpoint", "sql put_checkpoint", FENCED, "", ZOMBIES | {"kinds": ("agent",)}),
-    Mutant("fence ignored in beat", "sql beat", " and attempt = :attempt", "", ZOMBIES),
+    Mutant(
+        "fence ignored in report",
+        DECIDE,
+        "    if step.attempt != attempt:",
+        "    if False:",
+        ABSENT | {"kinds": ("run",)},
+    ),
+    Mutant("fence ignored in journal", "sql journal_started", FENCED, "", ABSENT),
+    Mutant("fence ignored in journal's end", "sql journal_done", FENCED, "", ABSENT),
+    Mutant("fence ignored in checkpoint", "sql put_checkpoint", FENCED, "", ABSENT),
+    Mutant("fence ignored in beat", "sql beat", " and attempt = :attempt", "", FROZEN),
     Mutant(
         "settled twice",
         SETTLING,
@@ -123,7 +131,7 @@ MUTANTS = (
         MACHINE,
         '{"losses": step.losses + 1, "due_at"',
         '{"losses": step.losses + 1, "failures": step.failures + 1, "due_at"',
-        ZOMBIES,
+        FROZEN,
     ),
     Mutant(
         "head moved without compare",
@@ -216,7 +224,7 @@ MUTANTS = (
         WRITING,
         " and lease.stop != decide.STOP_CANCEL]",
         "]",
-        {"people": 80, "person": "cancel_step", "acts": ("hang",), "kinds": ("for_each", "run")},
+        {"people": 80, "person": "cancel_step pause", "acts": ("hang",), "kinds": ("for_each", "run")},
     ),
     Mutant(
         "expired at once after sleep",

@@ -140,7 +140,7 @@ class Hosting:
 
     def _processes(self) -> list[Process]:
         out = []
-        for n in range(self.chance.randint(1, self.odds.workers_max)):
+        for n in range(self.chance.randint(self.odds.workers_min, self.odds.workers_max)):
             pools = ("default", "gpu") if n == 0 else self.one((("default",), ("default", "gpu")))
             out.append(Process(f"w{n}", True, self.often(25), pools, self.chance.randint(1, 3)))
         for n in range(self.chance.randint(0 if any(p.schedules for p in out) else 1, 2)):
@@ -262,7 +262,7 @@ class Hosting:
         self.interlude()
         return seen
 
-    def interlude(self, percent: float | None = None) -> None:
+    def interlude(self, percent: float | None = None, long: bool = False) -> None:
         """Between somebody's look and his act, others act; sometimes for so long that his lease ends."""
         if self.calm or len(self.stack) != 1 or not self.often(self.odds.interlude if percent is None else percent):
             return
@@ -271,7 +271,7 @@ class Hosting:
         if here.group or here.block or here.begun:
             return
         others = [p for p in self.processes if p is not me]
-        rounds, ms = self.one(((1, 0), (2, 20), (4, 500), (8, 3_000)))
+        rounds, ms = (10, 3_000) if long else self.one(((1, 0), (2, 20), (4, 500), (8, 3_000)))
         self.tell(f"meanwhile, {rounds} rounds")
         if ms > 500:
             self.suspect(me)

@@ -69,7 +69,8 @@ class People:
             1 + 5 * (not task.within_budget)
         )
         words += ["cancel"] * world.often(15)
-        word = world.odds.person if world.odds.person and world.often(60) else world.one(words)
+        rather = world.odds.person.split()
+        word = world.one(rather) if rather and world.often(60) else world.one(words)
         deeds[word](task)
 
     def _may(self, what: str, call: Callable[[], Any]) -> Any:

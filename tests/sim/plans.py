@@ -24,15 +24,17 @@ ACTS_AT_LAST = ("done",) * 10 + ("fail", "fail_digest", "bad", "refuse", "large"
 class Odds:
     """Chances of a round or an act, in percent unless said otherwise.  Mutants are hunted with other ones."""
 
-    rounds: int = 60  # of the first phase
+    rounds: int = 70  # of the first phase
     tasks_max: int = 3
     steps_max: int = 9
+    workers_min: int = 1
     workers_max: int = 4
     people: float = 35
-    person: str = ""  # the one thing that people do more often
+    person: str = ""  # what people do more often
     stale: float = 8
-    interlude: float = 4  # others run while somebody is between looking and acting
+    interlude: float = 1.5  # others run while somebody is between looking and acting
     race: float = 30  # the same while a merge is made
+    absence: float = 2  # the same in the middle of an agent's call, for longer than a lease
     crash: float = 2  # an act that dies at a named point
     busy: float = 1  # an act whose commit does not go through
     kill: float = 2

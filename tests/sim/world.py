@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from longtask.core import graph as graphs
 from longtask.core.policy import BEAT_MS
 from longtask.engine import desk, records, scheduler, settling, waking
 
@@ -210,7 +211,7 @@ class World(Hosting):
 @contextmanager
 def small_batches(size: int) -> Iterator[None]:
     """Batches so small that telling takes several passes."""
-    modules = (settling, desk, records, scheduler, waking)
+    modules = (graphs, settling, desk, records, scheduler, waking)
     before = [module.BATCH_MAX for module in modules]
     for module in modules:
         module.BATCH_MAX = size  # type: ignore[attr-defined]

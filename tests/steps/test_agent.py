@@ -181,6 +181,23 @@ def test_the_worker_killed_at_every_point_the_run_goes_on_elsewhere_and_repeats_
     assert count(witnessed(folder))[1:] == (7, 0)
 
 
+def test_a_killed_run_that_had_seen_a_secret_goes_on(folder, attempt, monkeypatch):
+    """It was shown the masked text the first time too, so that its next request is the one on record."""
+    with monkeypatch.context() as patch:
+        patch.setenv("SECRET", "sesame-4711")
+        turns: list[dict[str, Any]] = [
+            {"tools": [{"tool": "shell", "command": "echo key=$SECRET"}]},
+            {"tools": [{"tool": "shell", "command": "echo two >> log.txt"}]},
+            {"text": "Done."},
+        ]
+        record(folder, turns)
+        more = {"outputs": {}, "secrets": ["SECRET"], "environment": {"SECRET": "sesame-4711"}}
+        assert attempt(story(folder, 1, die="started:5", **more)) is None
+        outcome = attempt(story(folder, 2, **more))
+    assert outcome is not None and outcome["kind"] == "Done", outcome
+    assert FileDesk(folder / "journal.db").rows()[2]["body"]["text"].startswith("key=***")
+
+
 def test_killed_inside_a_tool_the_tool_runs_again_on_the_tree_before_it(folder, attempt):
     assert attempt(story(folder, 1, environment={"DIE": str(folder / "pid")})) is None
     outcome = attempt(story(folder, 2))
@@ -328,7 +345,7 @@ class Asking:
     def run(self, brief: Any, seams: Any, line: Any) -> Any:
         (brief.cwd / "a.py").write_text("asked\n")
         seams.told(brief.prompt)
-        return Parked(WaitingFor.USER, {"text": "May I?", "bound": "call-1"}, 17)
+        return Parked(WaitingFor.USER, {"kind": "approval", "text": "May I?", "bound": "call-1"}, 17)
 
 
 class Raising(Asking):
@@ -347,13 +364,66 @@ class Leaving(Asking):
         os._exit(0)
 
 
+class Forging(Asking):
+    """Speaks with the worker past the seams: frame after frame, as EVIL says."""
+
+    def run(self, brief: Any, seams: Any, line: Any) -> Any:
+        for frame in json.loads(brief.prompt):
+            name = frame.pop("frame")
+            send = line.call if name.startswith("journal") else line.send
+            send(name, **frame)
+        return Done({})
+
+
+BEGUN = {"frame": "journal.started", "n": 1, "kind": "turn", "name": "m", "fingerprint": "f"}
+ENDED = {**BEGUN, "frame": "journal.done", "body": {}, "tokens_in": 0, "tokens_out": 0, "micros": 0, "changed": False}
+PARKED = {"frame": "outcome", "outcome": "parked", "waiting_for": "user", "question": {"kind": "approval"}, "due_at": 0}
+
+
+@pytest.mark.parametrize(
+    ("frames", "reason"),
+    [
+        ([{**BEGUN, "n": "one"}], "n is a whole number from 0, found 'one'"),
+        ([{**BEGUN, "n": 10**30}], "n is a whole number"),
+        ([{**BEGUN, "n": 2}], "call 2 is begun, though 0 is the last that has finished"),
+        ([BEGUN, ENDED, BEGUN], "call 1 is begun, though 1 is the last that has finished"),
+        ([ENDED], "call 1 has ended, though none is under way"),
+        ([{**BEGUN, "kind": None}], "kind is a short text"),
+        ([{**BEGUN, "name": "x" * 501}], "name is a short text"),
+        ([BEGUN, {**ENDED, "tokens_in": -1_000_000}], "tokens_in is a whole number from 0, found '-1000000'"),
+        ([BEGUN, {**ENDED, "micros": 0.5}], "micros is a whole number"),
+        ([BEGUN, {**ENDED, "body": ["x"]}], "ValueError"),
+        ([{**PARKED, "question": {}}], "frame 'outcome': 'kind' is missing"),
+        ([{**PARKED, "question": ["x"]}], "frame 'outcome'"),
+        ([{**PARKED, "due_at": 10**30}], "due_at is an instant in ms"),
+        ([{**PARKED, "waiting_for": "task"}], "nothing would end a wait for 'task'"),
+        ([{**PARKED, "waiting_for": "timer"}], "nothing would end a wait for 'timer'"),
+        ([{**PARKED, "waiting_for": "event"}], "'name' is missing"),
+        ([PARKED, PARKED], "it has sent an outcome before"),
+    ],
+    ids=range(17),
+)
+def test_frames_that_no_row_can_hold_are_the_failure_of_their_attempt_alone(here, frames, reason):
+    run = here(body={**other("Forging"), "prompt": json.dumps(frames)}, outputs={})
+    outcome = run.end()
+    assert isinstance(outcome, Failed) and outcome.reason.startswith("the agent does not speak as agreed")
+    assert reason in outcome.reason
+
+
+def test_a_checkpoint_is_named_by_the_worker_alone(here):
+    frames = [BEGUN, {**ENDED, "body": {"tree": "somebody else's"}}]
+    run = here(body={**other("Forging"), "prompt": json.dumps(frames)}, outputs={})
+    assert isinstance(run.end(), Done)
+    assert run.desk.rows()[-1]["body"] == {} and run.desk.newest() is None
+
+
 def other(name: str) -> dict[str, Any]:
     return {"runtime": f"tests.steps.test_agent:{name}"}
 
 
 def test_an_agent_that_asks_is_checkpointed_before_it_is_parked(here, folder):
     run = here(body=other("Asking"))
-    assert run.end() == Parked(WaitingFor.USER, {"text": "May I?", "bound": "call-1"}, 17)
+    assert run.end() == Parked(WaitingFor.USER, {"kind": "approval", "text": "May I?", "bound": "call-1"}, 17)
     position, tree = run.desk.newest()
     assert position == 1 and git(f"--git-dir={folder / 'hub'}", "show", f"{tree}:a.py") == "asked"
 

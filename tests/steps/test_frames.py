@@ -54,7 +54,14 @@ def test_a_frame_that_is_too_large_is_refused_on_both_sides():
 
 @pytest.mark.parametrize(
     ("body", "reason"),
-    [(b"{", "not JSON"), (b"[1]", "a JSON object, found list"), (b"\xff", "not JSON"), (b"[" * 100_000, "not JSON")],
+    [
+        (b"{", "not JSON"),
+        (b"[1]", "a JSON object, found list"),
+        (b"\xff", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b'{"x":NaN}', "NaN is no JSON"),
+        (b'{"x":-Infinity}', "Infinity is no JSON"),
+    ],
 )
 def test_what_is_no_frame_is_an_error(body, reason):
     with pytest.raises(FrameError, match=reason):

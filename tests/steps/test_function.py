@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,16 @@ def test_a_secret_that_is_not_there_fails_before_anything_runs(tmp_path):
     )  # fmt: skip
     outcome = until_ended(FunctionExecutor().start(given, FileDesk(tmp_path / "journal.db"), tmp_path))
     assert isinstance(outcome, Failed) and not outcome.retryable and "'NO_SUCH_SECRET'" in outcome.reason
+
+
+@pytest.mark.parametrize("secrets", [("SECRET",), ()])
+def test_no_secret_stands_in_what_an_inline_function_returns_or_raises(tmp_path, monkeypatch, secrets):
+    monkeypatch.setenv("SECRET", "sesame-4711")
+    spec = StepSpec(Kind.FUNCTION, {"function": "os:environ.get", "inline": True, "args": {"key": "SECRET"}})
+    given = Assignment("task", "t", "step", 1, 1, spec, None, "", None, secrets=secrets)
+    assert FunctionExecutor().start(given, FileDesk(tmp_path / "journal.db"), None).poll() == Done(
+        "***" if secrets else "sesame-4711"
+    )
+    spec = StepSpec(Kind.FUNCTION, {"function": "builtins:int", "inline": True, "args": {"sesame-4711": 1}})
+    failed = FunctionExecutor().start(replace(given, spec=spec), FileDesk(tmp_path / "journal.db"), None).poll()
+    assert isinstance(failed, Failed) and ("sesame" in failed.reason) is not bool(secrets)

@@ -240,8 +240,11 @@ def test_numbers_that_mean_something_change_a_digest():
 @pytest.mark.parametrize(
     "content",
     [b"x" * 5_000_000, b"a::" * 2_000_000, b"/a" * 2_000_000, b"\r" * 5_000_000, b"\x1b]" * 2_000_000, b"1" * 5_000_000,
-     b"= " * 2_000_000, b"FAILED a::b - \n" * 300_000, b"abcdef0" * 700_000],
-    ids=range(9),
+     b"= " * 2_000_000, b"FAILED a::b - \n" * 300_000, b"abcdef0" * 700_000,
+     (b"a::" * 660 + b"\n") * 1_000, (b"a::b" * 400 + b" PASSED\n") * 1_000,
+     b"".join(b"E   " + b"a" * 900 + b"%d\n" % n for n in range(500)) + b"=== short test summary info ===\n"
+     + b"".join(b"ERROR tests/test_%d.py - boom\n" % n for n in range(500))],
+    ids=range(12),
 )  # fmt: skip
 def test_no_output_makes_the_search_slow(content):
     begun = time.process_time()

@@ -1,5 +1,7 @@
 """Progress as real programs print it: pytest is run here, in each of its ways to talk."""
 
+import time
+
 import pytest
 
 from longtask.steps.progress import Progress, parser
@@ -169,6 +171,14 @@ def test_half_a_number_is_not_believed():
 def test_long_lines_without_an_end_cost_nothing():
     for name in ("pytest", "n/m"):
         assert read(name, b"a::" * 500_000, 65_536) == []
+
+
+def test_lines_that_look_like_names_of_tests_cost_little():
+    begun = time.process_time()
+    pytests = parser("pytest")
+    assert pytests is not None
+    pytests.feed((b"a::" * 660 + b"\n") * 1_000)
+    assert time.process_time() - begun < 3
 
 
 def test_unknown_names_have_no_parser():

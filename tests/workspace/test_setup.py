@@ -34,6 +34,22 @@ def test_the_key_is_the_state_of_the_lock_files_and_the_command(repo, workspace)
     assert workspace.setup_key(two, "x", ["*.py"]) == workspace.setup_key(three, "x", ["*.py"])
 
 
+def test_a_script_that_the_command_names_and_the_environment_are_part_of_the_key(repo, workspace):
+    repo.write("tools/setup.sh", "pip install good")
+    repo.write("Makefile", "one:")
+    one = workspace.base(repo.commit("script")).commit
+    repo.write("tools/setup.sh", "pip install bad")
+    two = workspace.base(repo.commit("script again")).commit
+    repo.write("Makefile", "two:")
+    three = workspace.base(repo.commit("makefile")).commit
+    for command in ("sh tools/setup.sh", "cd x; ./tools/setup.sh --fast", 'bash "tools/setup.sh"&&true'):
+        assert workspace.setup_key(one, command) != workspace.setup_key(two, command)
+        assert workspace.setup_key(two, command) == workspace.setup_key(three, command)
+    assert workspace.setup_key(two, "make deps") != workspace.setup_key(three, "make deps")
+    keys = {workspace.setup_key(one, "x", environment=env) for env in (None, {"A": "1"}, {"A": "2"}, {"B": "1"})}
+    assert len(keys) == 4
+
+
 def test_what_was_kept_comes_back_and_a_steps_writes_stay_its_own(workspace, base):
     one, two, three = (workspace.checkout(TASK, "s", n, base, aside=PATHS) for n in (1, 2, 3))
     make_modules(one.path)

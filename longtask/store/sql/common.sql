@@ -334,6 +334,11 @@ where task_n = (select n from task where id = :task_id) and number > :after orde
 select t.id, a.step, a.attempt, a.name, a.digest, a.size_bytes, a.media_type, a.at
 from task t join artifact a on a.task_n = t.n where t.id = :task_id order by a.n limit :limit
 
+-- name: artifacts_named
+select t.id, a.step, a.attempt, a.name, a.digest, a.size_bytes, a.media_type, a.at
+from task t join artifact a on a.task_n = t.n where t.id = :task_id and substr(a.name, 1, 7) <> 'output/'
+and substr(a.name, 1, 10) <> 'leftovers/' and substr(a.name, 1, 11) <> 'transcript/' order by a.n limit :limit
+
 -- name: get_plan
 select p.body from task t join plan p on p.task_n = t.n where t.id = :task_id
 
