@@ -244,7 +244,11 @@ class Desk:
     ) -> Signal:
         """Keeps the signal and wakes every waiter that fits, a batch here and the rest by the scheduler; all of them by
         the scheduler if some still have an earlier signal to hear.  A second delivery is answered with the first."""
-        size = len(json.dumps(payload))
+        try:
+            size = len(json.dumps(payload, allow_nan=False))
+            f"{name}{delivery}{sender}".encode()
+        except (ValueError, TypeError, RecursionError) as error:
+            raise BadPlan(f"signal {name!r} cannot be kept: {error}; send JSON, and names in UTF-8") from error
         if size > SIGNAL_BYTES_MAX:
             raise BadPlan(
                 f"signal {name!r} is {size:,} bytes, the limit is {SIGNAL_BYTES_MAX:,}; "

@@ -36,16 +36,14 @@ class Loop:
         self._scheduler = scheduler
         self._row = row
         self._beat_every_s = lease_ms / 3 / 1000
-        self._stop = threading.Event()
-        self._wake = threading.Event()
+        self._stopping = False  # a plain flag: a signal handler must not wait for a lock that its own thread may hold
         self._ended = threading.Event()
         self._errors: Counter[str] = Counter()  # in a row, of each kind of round
         self.busy_at = time.monotonic()  # when something last moved or ran
 
     def stop(self) -> None:
         """Drain: no more claims; running attempts give back.  Safe to call from a signal handler."""
-        self._stop.set()
-        self._wake.set()
+        self._stopping = True
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Until `stop`, or until `until` says so while nothing runs."""
@@ -54,7 +52,7 @@ class Loop:
         pause, scheduled_at = PAUSE_MIN_S, 0.0
         try:
             while True:
-                if self._stop.is_set() and not self._worker.draining:
+                if self._stopping and not self._worker.draining:
                     self._worker.drain()
                 moved = self._guarded("work", self._worker.tick)
                 now = time.monotonic()
@@ -64,12 +62,11 @@ class Loop:
                 running = self._worker.running
                 if moved or running:
                     self.busy_at = now
-                if not running and (self._stop.is_set() or until()):
+                if not running and (self._stopping or until()):
                     return
                 pause = PAUSE_MIN_S if moved else min(pause * 1.5, PAUSE_RUNNING_MAX_S if running else PAUSE_MAX_S)
                 if not moved:
-                    self._wake.wait(pause)
-                    self._wake.clear()
+                    time.sleep(pause)
         finally:
             self._worker.kill()
             self._ended.set()

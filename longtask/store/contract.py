@@ -11,8 +11,8 @@
    must not be started, what was reported must be reported again.  Blocks of one group see each other's writes.
 3. Peeks take no lock and may be stale: whoever acts on one looks again under the lock.
 4. The writes of a running attempt (beat, journal, checkpoint, output) stand outside the task's lock.  Each names
-   (task, step, attempt) and is refused, by answering False or None, unless that attempt's lease row is there, which is looked up
-   in the same statement.
+   (task, step, attempt) and is refused, by answering False or None, unless that attempt's lease row is there, which is
+   looked up in the same statement.
 5. Time is the store's: `now()` and `tx.now`, read after the lock is held, in ms since 1970 UTC.
 6. Every list takes a limit, and the limit is above zero.
 
@@ -138,7 +138,7 @@ class Tx(Protocol):
         """Open steps that stand before `key` and report to it."""
 
     def completed_items(self, key: str, after: int, limit: int) -> list[int]:
-        """Indexes of the completed items of a for_each, of any expansion, ascending, above `after` (-1: from the start)."""
+        """Indexes of the completed items of a for_each, of any expansion, ascending, above `after` (-1: all)."""
 
     def ready(self, pool: str, limit: int) -> list[Step]:
         """Ready steps of the pool that are due, earliest first."""
@@ -181,7 +181,7 @@ class Store(Protocol):
     def create(self, task_id: str) -> AbstractContextManager[Tx]:
         """A block for a task that is not there yet: `tx.task` must not be read; `save` takes a change with `created`.
 
-        The store numbers tasks: the header is written with the next `number` of `TaskSubmitted`'s name."""
+        The store numbers tasks: the header is written with the next number of the store."""
 
     def task(self, task_id: str, key: str | None = None) -> AbstractContextManager[Tx]:
         """`key`: a step that will surely be read; it comes with the header in one statement."""

@@ -1,5 +1,7 @@
 """The loop: what goes wrong in a round is tried again, and has an end."""
 
+import signal
+
 import pytest
 
 from longtask.core.errors import StoreBusy, StoreError
@@ -56,3 +58,17 @@ def test_a_store_that_cannot_be_used_ends_the_loop_with_its_own_message(world: W
     monkeypatch.setattr(type(world.scheduler), "tick", act)
     with pytest.raises(StoreError, match="disk is full"):
         loop_of(world).run()
+
+
+def test_a_signal_handler_may_stop_it_at_any_moment(world: World):
+    """It once hung: the handler waited for a lock that the thread which it had interrupted was holding."""
+    before = signal.signal(signal.SIGALRM, lambda number, frame: loop.stop())
+    try:
+        for after_s in [n / 4_000 for n in range(1, 60)]:
+            loop = loop_of(world)
+            world.worker.draining = False
+            signal.setitimer(signal.ITIMER_REAL, after_s)
+            loop.run()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,5 +1,7 @@
 """Signals, deadlines, approvals and questions on the real engine.  Numbers: SEMANTICS §9."""
 
+from typing import Any
+
 import pytest
 
 from longtask.core.errors import BadPlan, LeaseLost, Refused
@@ -89,6 +91,14 @@ def test_a_timer_completes(world: World):
     began = world.now
     assert world.run() == "completed"
     assert world.now - began >= 90_000
+
+
+@pytest.mark.parametrize(("name", "payload"), [("go", {"a": float("nan")}), ("n\udcff", {}), ("go", {"a": {1, 2}})])
+def test_a_signal_that_no_row_can_hold_is_refused_and_says_why(world: World, name: str, payload: Any):
+    world.submit(wait("a", signal="go"))
+    with pytest.raises(BadPlan, match=r"cannot be kept: .*; send JSON"):
+        world.signal(name, payload)
+    assert world.store.inbox(world.tasks[0], 0, 5) == []
 
 
 def test_a_large_signal_is_refused_and_says_what_to_do(world: World):
