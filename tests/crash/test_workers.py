@@ -65,6 +65,8 @@ def test_a_worker_that_was_frozen_past_its_lease_reports_nothing(scene, point: s
     here.nothing_lives()
 
 
+@pytest.mark.slow
+@pytest.mark.crash
 def test_what_a_frozen_worker_s_command_still_does_is_ended_before_it_runs_again(scene):
     here = scene("long")
     laptop = here.start("work", "--name", "laptop")

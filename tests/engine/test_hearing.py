@@ -14,7 +14,7 @@ def test_a_signal_for_more_than_a_batch_is_told_to_all_by_the_scheduler(world: W
     world.settle()
     task = world.tasks[0]
     world.desk.signal(task, "go", {}, delivery="once")
-    states = [row.state for row in world.store.steps(task, "", 2 * BATCH_MAX) if not row.gate]
+    states = [str(row.state) for row in world.store.steps(task, "", 2 * BATCH_MAX) if not row.gate]
     assert states.count("waiting") == 20, "one batch is woken with the signal"
     assert world.store.unheard(5) == [task]
     world.desk.signal(task, "go", {}, delivery="once")

@@ -66,6 +66,7 @@ def test_a_signal_handler_may_stop_it_at_any_moment(world: World):
     try:
         for after_s in [n / 4_000 for n in range(1, 60)]:
             loop = loop_of(world)
+            assert world.worker is not None
             world.worker.draining = False
             signal.setitimer(signal.ITIMER_REAL, after_s)
             loop.run()
