@@ -7,6 +7,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator
 from typing import Any
@@ -25,6 +26,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["HOME"] = home
     os.environ["LONGTASK_HOME"] = os.path.join(home, "longtask")
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
+    # Who starts us in the background of a shell hands down an ignored SIGINT; the programs under test must hear theirs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
