@@ -151,7 +151,7 @@ def test_what_a_program_leaves_behind_is_dead_before_its_exit_is_told(tmp_path):
 
 def test_left_overs_may_clean_up(tmp_path):
     """A `git gc` in the background removes its lock files on SIGTERM."""
-    left_over = "trap 'touch cleaned; exit' TERM; touch set; sleep 1000 & wait"
+    left_over = "trap ': > cleaned; exit' TERM; : > set; sleep 1000 & wait"
     process = start(f'setsid bash -c "{left_over}" & until [ -e set ]; do :; done', tmp_path)
     exit, _ = finish(process)
     assert exit.code == 0
