@@ -1,6 +1,6 @@
 """Decisions about one step or one task: values and `now` in, facts out.  Nothing here changes anything.
 
-    claim, finish, expire, overdue      an attempt and its clock
+    claim, call, finish, expire, overdue   an attempt, its mutex and its clock
     woken_by, answer                    what ends a wait
     merged, conflicted                  the merge queue
     cancel_step, retry, waive           people, about a step
@@ -28,6 +28,7 @@ from .model import (
     Failed,
     JsonMap,
     Lease,
+    MutexView,
     Outcome,
     Parked,
     Question,
@@ -72,15 +73,39 @@ class Move:
 
 
 def claim(
-    task: Task, step: Step, spec: StepSpec, worker: str, now: int, runtime: str | None = None, lease_ms: int = LEASE_MS
-) -> e.StepClaimed:
-    """Raises Refused when the step is not ready, not due, or the task admits no claim."""
+    task: Task,
+    step: Step,
+    spec: StepSpec,
+    worker: str,
+    now: int,
+    runtime: str | None = None,
+    lease_ms: int = LEASE_MS,
+    mutex: MutexView | None = None,
+) -> e.StepClaimed | e.MutexAwaited:
+    """`mutex`: the one that the spec names, as it is found now; the step queues for it unless it is free for it.
+
+    Raises Refused when the step is not ready, not due, or the task admits no claim."""
     if step.state is not S.READY or step.due_at > now:
         raise Refused(f"step {step.key!r} is {step.state}: only a ready step that is due can be claimed")
     if task.admits < (1 if step.pool == POOL_SYSTEM else 2):
         raise Refused(f"task {task.id!r} admits no claim of step {step.key!r} now")
+    if spec.mutex is not None:
+        assert mutex is not None, f"step {step.key!r} is claimed without a look at its mutex {spec.mutex!r}"
+        if not mutex.free:
+            return e.MutexAwaited(step.key, spec.mutex)
     timeout_at = None if spec.timeout_ms is None else now + spec.timeout_ms + TIMEOUT_SLACK_MS
-    return e.StepClaimed(step.key, step.attempt + 1, worker, task.head, lease_ms, timeout_at, runtime)
+    return e.StepClaimed(step.key, step.attempt + 1, worker, task.head, lease_ms, timeout_at, runtime, spec.mutex)
+
+
+def call(task: Task, step: Step, mutex: MutexView) -> tuple[e.Fact, ...]:
+    """The step's turn at its mutex has come; nothing if it cannot come now.
+
+    It takes its old place among the ready steps of its task, else those that came later would be claimed before it."""
+    if step.state is not S.WAITING or step.waiting_for is not WaitingFor.MUTEX or step.question is None:
+        return ()
+    if mutex.holder is not None or task.admits < (1 if step.pool == POOL_SYSTEM else 2):
+        return ()
+    return (e.StepWoken(step.key, {"mutex": step.question["mutex"]}, due_at=step.question["due_at"]),)
 
 
 def _newest(step: Step, attempt: int) -> None:

@@ -6,8 +6,11 @@ LongTaskError
   NotFound         no such task, step, artifact (404)
   BadPlan          a plan, a growth or a value that breaks the rules (422); carries every problem
   StoreBusy        the store could not answer in time: try again (503)
-  StoreError       the store cannot be used as it is (500): disk full, read-only, corrupt, newer version
+    TaskLocked     another block holds this task just now; the rest of the group goes on
+  StoreError       the store cannot be used as it is (500): read-only, corrupt, newer version
+    StoreUnavailable  not now, and waiting may mend it (503): disk full or failing, connection lost, server restarting
   WorkspaceError   the repository or the hub cannot be used as it is (500)
+    HubUnreachable  the hub of a fleet does not answer, refuses, is full or lacks something: not the step's fault (503)
 """
 
 from __future__ import annotations
@@ -60,9 +63,26 @@ class StoreBusy(LongTaskError):
     """The store did not answer in time; the same call may go through later."""
 
 
+class TaskLocked(StoreBusy):
+    """Another block holds the task, and a later block of a group waits for nobody: leave it for the next round."""
+
+
 class StoreError(LongTaskError):
     """The store cannot be used as it is."""
 
 
+class StoreUnavailable(StoreError):
+    """The store cannot be used just now, and waiting may mend that: nothing of the call was written, or it is not
+    known whether it was."""
+
+
 class WorkspaceError(LongTaskError):
     """The repository or the hub cannot be used as it is."""
+
+
+class HubUnreachable(WorkspaceError):
+    """The hub that machines share could not be read or written just now, and waiting may mend that.
+
+    Nothing is lost: what was to be sent is still here, in the worktree and in this machine's cache, and the same call
+    may be made again.  No failure of the step: it counts as trouble of the machine or its surroundings.
+    """

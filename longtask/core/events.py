@@ -114,6 +114,7 @@ class StepClaimed:
     lease_ms: int = 15_000
     timeout_at: int | None = None
     runtime: str | None = None  # name and version of the agent runtime
+    mutex: str | None = None  # taken with the claim, held by this attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,8 @@ class StepWoken:
 
 @dataclass(frozen=True, slots=True)
 class MutexAwaited:
+    """Instead of a claim: the mutex is held, or others queue for it."""
+
     step: str
     mutex: str
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from . import events as e
-from .change import ArtifactRow, Change, WaitRow
+from .change import ArtifactRow, Change, MutexMoves, WaitRow
 from .model import (
     OPEN,
     POOL_SYSTEM,
@@ -370,6 +370,8 @@ class Draft:
         changes = self._effect(step, fact)
         if state not in OPEN and step.state in OPEN:
             changes.setdefault("ended_at", self.now)
+        if step.mutex is not None and (step.state is S.RUNNING or state not in OPEN):
+            changes["mutex"] = None  # it belongs to the attempt; and who has ended queues no more
         if step.state is S.WAITING:
             changes |= {"waiting_for": WaitingFor.NOTHING, "question": None, "due_at": changes.get("due_at", 0)}
         moved = step._replace(**{"state": state, **changes})
@@ -408,6 +410,8 @@ class Draft:
                 return {"waiting_for": WaitingFor.USER, "question": fact.question, "due_at": fact.due_at,
                         "losses": 0, "cause": None, "ask": step.ask + 1, "owned_verdict": Verdict.NONE,
                         "reason": fact.question.get("reason", step.reason)}  # fmt: skip
+            case e.StepWoken() if "mutex" in fact.cause:
+                return {"due_at": fact.due_at}  # a call is told to nobody: what woke the step before that still counts
             case e.StepWoken():
                 again = fact.cause.get("answer") == "again"
                 fresh: dict[str, Any] = {}
@@ -416,7 +420,8 @@ class Draft:
                              "items": 0, "items_next": 0, "items_ended": 0, "items_failed": 0}  # fmt: skip
                 return {"cause": fact.cause, "seen": max(step.seen, fact.seen), "due_at": fact.due_at, **fresh}
             case e.MutexAwaited():
-                return {"waiting_for": WaitingFor.MUTEX, "question": {"mutex": fact.mutex}}
+                question = {"mutex": fact.mutex, "due_at": step.due_at}  # its place among the ready steps of its task
+                return {"waiting_for": WaitingFor.MUTEX, "question": question, "mutex": fact.mutex, "due_at": 0}
             case e.FixRequested():
                 return {"rounds": fact.round, "digest": fact.digest, "failures": 0, "losses": 0, "run": step.run + 1,
                         "reason": fact.reason, "cause": None, "owned": step.owned + 1}  # fmt: skip
@@ -463,7 +468,7 @@ class Draft:
         if step.pool != POOL_SYSTEM:
             self.header = self.task._replace(served_at=self.now)
         return {"attempt": fact.attempt, "worker": fact.worker, "base": fact.base, "began_at": self.now, "due_at": 0,
-                "timeout_at": fact.timeout_at}  # fmt: skip
+                "timeout_at": fact.timeout_at, "mutex": fact.mutex}  # fmt: skip
 
     def _restored(self, step: Step, fact: e.StepRestored) -> dict[str, Any]:
         back: dict[str, Any] = {"because": None, "benign": False, "ended_at": 0}
@@ -540,6 +545,7 @@ class Draft:
         """`stops`: running steps that are to be asked to stop, which is no fact."""
         moved = {key: row for key, row in self.rows.items() if row is not self.before.get(key)}
         closed, waits_closed, waits_opened = [], [], []
+        mutexes = MutexMoves()
         for key, row in moved.items():
             old = self.before.get(key)
             if (
@@ -553,6 +559,8 @@ class Draft:
                 waits_closed.append(key)
             if row.state is S.WAITING and row.question is not None and "name" in row.question:
                 waits_opened.append(WaitRow(key, row.ask, row.question["name"]))
+            if row.mutex is not None or (old is not None and old.mutex is not None):
+                mutexes.look(old, row)
         return Change(
             task=self.task,
             steps=moved,
@@ -566,6 +574,11 @@ class Draft:
             stops=stops,
             waits_opened=tuple(waits_opened),
             waits_closed=tuple(waits_closed),
+            mutex_taken=mutexes.taken,
+            mutexes_freed=tuple(mutexes.freed),
+            tickets_opened=tuple(mutexes.opened),
+            tickets_called=tuple(mutexes.called),
+            tickets_closed=tuple(mutexes.closed),
             artifacts=tuple(self.artifacts),
         )
 

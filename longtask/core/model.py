@@ -188,6 +188,7 @@ class Step(NamedTuple):
     digest: str | None = None  # of the failure that asked for the last fix
     owned: int = 0  # fix and conflict steps ever made for it; numbers their keys
     worker: str | None = None
+    mutex: str | None = None  # running: what its attempt holds; else what it queues for
     base: str | None = None  # commit that the newest claim started from
     began_at: int = 0  # of the newest claim
     ended_at: int = 0
@@ -343,6 +344,21 @@ class Lease:
     due_at: int
     timeout_at: int | None = None
     stop: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MutexView:
+    """A mutex as a step that wants it finds it.  It may be stale: exclusion is the mutex's row alone, and a claim that
+    cannot take that row is refused."""
+
+    holder: tuple[str, str] | None = None  # (task id, step)
+    called: bool = False  # this step was called
+    queued: bool = False  # others queue before it
+
+    @property
+    def free(self) -> bool:
+        """For this step: whoever is called passes those who could not come; all others wait their turn."""
+        return self.holder is None and (self.called or not self.queued)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 LEASE_MS = 15_000  # a dead worker's step is taken over after this; three beats may go missing
 BEAT_MS = 5_000
+CALL_MS = 10_000  # a step that was called to its mutex and is not claimed within this lets the next one be called
 TICK_HOLE_MS = 5_000  # a scheduler that did not tick for so long was asleep with its machine: leases may be alive
 
 BACKOFF_MAX_MS = 300_000  # five minutes: long enough for a rate limit, short enough to notice

@@ -50,6 +50,8 @@ def _of_fact(fact: e.Fact, stages: Sequence[str]) -> list[e.PublicEvent]:
                 fact.waiting_for, "wait.started"
             )
             return [e.PublicEvent(name, _fields(fact))]
+        case e.StepWoken() if "mutex" in fact.cause:
+            return []  # nobody outside waits for it
         case e.StepWoken():
             decided = any(word in fact.cause for word in ("decision", "answer", "superseded"))
             ci = str(fact.cause.get("signal", "")).startswith("ci.")

@@ -322,7 +322,9 @@ def _json(value: Any) -> Json:
     if isinstance(value, list):
         return [_json(one) for one in value]
     if isinstance(value, dict):
-        return {key if isinstance(key, str) else as_text(_json(key)): _json(one) for key, one in value.items()}
+        # by name: the library's order differs from one evaluation to the next, and a prompt must be the same every time
+        pairs = ((key if isinstance(key, str) else as_text(_json(key)), _json(one)) for key, one in value.items())
+        return dict(sorted(pairs, key=lambda pair: pair[0]))
     if isinstance(value, datetime.datetime | datetime.timedelta | bytes):
         word = {"datetime": "timestamp", "timedelta": "duration"}.get(type(value).__name__, "bytes")
         raise BadPlan(f"yields a {word}; make it text with string(…)")

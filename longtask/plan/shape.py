@@ -25,8 +25,8 @@ from .suspicious import shown
 # Words of later versions: known, so that they are refused by name and not as a typing error.
 LATER_STEPS = ("call", "task", "planner")
 LATER = {
-    "Step": (*LATER_STEPS, "mutex", "budget", "limits", "before"),
-    "Fix": (*LATER_STEPS, "mutex", "budget", "limits"),
+    "Step": (*LATER_STEPS, "budget", "limits", "before"),
+    "Fix": (*LATER_STEPS, "budget", "limits"),
     "Agent": ("sandbox", "mcp", "skills", "memory", "subagents", "permissions", "code_search", "budget"),
     "AgentDefaults": ("sandbox", "mcp", "skills", "memory", "subagents", "permissions", "code_search", "budget"),
     "Artifact": ("pull_request", "comment", "push"),

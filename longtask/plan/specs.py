@@ -38,7 +38,12 @@ RUNTIMES = ("recorded",)
 RUNTIMES_LATER = ("builtin", "claude-code", "codex", "acp", "openai-agents", "langgraph")
 TOOLS = ("read", "write", "edit", "shell", "search")
 PARALLEL_MAX = 16
-TIMEOUT_FREE = {"approval": "write `expires` inside the approval", "wait": "write `timeout` inside the wait"}
+INSTEAD = {  # (word, kind): what to do about a word that does not apply
+    ("timeout", "approval"): "write `expires` inside the approval",
+    ("timeout", "wait"): "write `timeout` inside the wait",
+    ("mutex", "approval"): "whoever waits holds none; put it on the steps that need it",
+    ("mutex", "wait"): "whoever waits holds none; put it on the steps that need it",
+}
 WORK = ("run", "function", "agent")
 FITS = {  # a word that is not here fits every kind
     "args": ("function",),
@@ -51,6 +56,7 @@ FITS = {  # a word that is not here fits every kind
     "on_failure": WORK,
     "outputs": WORK,
     "pool": WORK,
+    "mutex": WORK,
     "timeout": (*WORK, "artifact"),
     "retry": (*WORK, "artifact"),
 }
@@ -135,8 +141,7 @@ class Specs(Checks):
         for word in work.model_fields_set:
             fits = FITS.get(word)
             if fits is not None and kind not in fits and getattr(work, word) not in (None, [], {}, False):
-                hint = TIMEOUT_FREE.get(kind, "leave it out") if word == "timeout" else "leave it out"
-                self._add(place, word, f"does not apply to {kind} steps; {hint}")
+                self._add(place, word, f"does not apply to {kind} steps; {INSTEAD.get((word, kind), 'leave it out')}")
         if kind in WORK:
             return Kind(kind), self._attempted(work, kind, place)
         assert isinstance(work, Step)
@@ -184,6 +189,8 @@ class Specs(Checks):
         silence_ms = self._given_ms(work.silence, self.defaults.silence, place, "silence")
         if silence_ms is not None:
             body["silence_ms"] = silence_ms
+        if work.mutex is not None and not _WORD.fullmatch(work.mutex):
+            self._add(place, "mutex", f"{shown(work.mutex)} is no name; write a word such as 'staging'")
         if work.progress is not None:
             body["progress"] = work.progress
         commits = (kind == "agent" and self.plan.workspace is not None) if work.commit is None else work.commit
@@ -199,6 +206,7 @@ class Specs(Checks):
             repeatable=work.repeatable,
             commits=commits,
             conflict=self._conflict(work.agent) if commits else None,
+            mutex=work.mutex,
             outputs=outputs,
             **self._tries(work),
         )

@@ -92,6 +92,11 @@ class Work(Words):
         default=None,
         description=f"How often in a row its worker may die before the step has failed; {LOSSES_MAX} if absent.",
     )
+    mutex: Text | None = Field(
+        default=None,
+        description="A name, such as `staging`: of all steps with the same name, in whatever task, one runs at a time, "
+        "first come, first served.",
+    )
     progress: Literal["pytest", "n/m"] | None = Field(
         default=None,
         description="How to read progress from the output: `pytest`, or `n/m` (the last such pair).",

@@ -41,6 +41,7 @@ ONE_OF_EACH: list[tuple[e.Fact, list[str]]] = [
     (e.StepWoken("a", {"signal": "deployed", "number": 1, "payload": {}}, seen=1), ["wait.resolved"]),
     (e.StepWoken("a", {"deadline": True}), ["wait.resolved"]),
     (e.MutexAwaited("a", "db"), []),
+    (e.StepWoken("a", {"mutex": "db"}), []),
     (e.FixRequested("a", 1, 1, "no"), []),
     (e.StepExpanded("a", 1, 3, 1, [1, 2, 3]), []),
     (e.StepDelivered("a", 1, "c1"), []),

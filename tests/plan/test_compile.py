@@ -219,6 +219,18 @@ def test_a_function_has_arguments():
     }  # fmt: skip
 
 
+def test_a_mutex_belongs_to_the_work_and_not_to_what_waits_for_it():
+    graph = compiled(
+        f"{HEAD}steps:\n"
+        "  - {id: deploy, run: x, mutex: staging, on_failure: {fix: {run: y, mutex: repo}}}\n"
+        "  - {id: each, for_each: [1, 2], run: z, mutex: staging}\n"
+    )
+    deploy, each = spec(graph, "deploy"), spec(graph, "each")
+    assert (deploy.mutex, each.mutex) == ("staging", None)
+    assert deploy.fix is not None and graph.specs[deploy.fix].mutex == "repo"
+    assert each.item is not None and graph.specs[each.item].mutex == "staging"
+
+
 def test_a_for_each_holds_its_list_and_the_spec_of_its_work():
     graph = compiled(EXAMPLE)
     modules = spec(graph, "modules")

@@ -1,6 +1,7 @@
 """Expressions: what they may say, what they yield, and what they may cost."""
 
 import contextlib
+import json
 import subprocess
 import sys
 import time
@@ -217,6 +218,13 @@ def test_a_for_each_yields_a_list():
         expand("steps.a.outputs.n", SCOPE)
     with pytest.raises(BadPlan, match="for_each has 100,001 items, the limit is 100,000"):
         expand([1] * 100_001, SCOPE)
+
+
+def test_a_mapping_is_written_alike_every_time():
+    """Else the prompt of an agent that reads one would change when its run goes on elsewhere."""
+    scope = {"item": {letter: n for n, letter in enumerate("hgfedcba")}}
+    wanted = "x " + json.dumps(dict(sorted(scope["item"].items())))
+    assert {render("x ${{ item }}", scope) for _ in range(20)} == {wanted}
 
 
 def test_names_are_the_steps_that_a_template_reads():

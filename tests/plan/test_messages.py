@@ -221,7 +221,13 @@ def test_what_stands_above_the_steps(text, messages):
             )
             for word in ("call", "task", "planner")
         ),
-        ("{id: a, run: x, mutex: y}", "step 'a': `mutex` comes with a later version of the language; leave it out"),
+        ("{id: a, run: x, mutex: a b}", "step 'a': mutex 'a b' is no name; write a word such as 'staging'"),
+        (
+            "{id: a, approval: {ask: x}, mutex: y}",
+            "step 'a': mutex does not apply to approval steps; whoever waits holds none; put it on the steps that "
+            "need it",
+        ),
+        ("{id: a, artifact: {report: {}}, mutex: y}", "step 'a': mutex does not apply to artifact steps; leave it out"),
         # agent
         (
             "{id: a, agent: {prompt: x}}",
