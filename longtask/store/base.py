@@ -22,8 +22,9 @@ from longtask.core.change import Change
 from longtask.core.codec import dump_fact, dump_json, dump_options, dump_spec, load_options, load_spec
 from longtask.core.errors import NotFound, Refused, StoreError
 from longtask.core.events import TaskSubmitted
-from longtask.core.model import POOL_SYSTEM, JsonMap, Lease, Signal, Step, StepSpec, Task, TaskOptions
-from longtask.store.contract import Tx
+from longtask.core.model import JsonMap, Lease, MutexView, Signal, Step, StepSpec, Task, TaskOptions, TaskState
+from longtask.store import sharing
+from longtask.store.contract import Alarm, Tx
 from longtask.store.rows import (
     STEP_WIDTH,
     TASK_WIDTH,
@@ -61,6 +62,7 @@ class Here:
     block: bool = False
     begun: bool = False  # the database is locked for writing by this thread
     lost: BaseException | None = None  # why the group was rolled back
+    news: bool = False  # what was written leaves something to do for others
 
 
 class SqlTx:
@@ -68,7 +70,6 @@ class SqlTx:
 
     def __init__(self, store: SqlBlocks, task_id: str, key: str | None, created: bool) -> None:
         self.store = store
-        self.now = store.now()
         self.task_id = task_id
         self.saved: tuple[Change, str, str | None] | None = None
         self.sent: list[Signal] = []
@@ -79,8 +80,9 @@ class SqlTx:
         self._last_signal: int | None = None
         self.task_n = 0
         if created:
+            self.now = store.now()
             return
-        rows = store.select("header", {"id": task_id, "key": key or ""})
+        self.now, rows = store.header(task_id, key or "")
         if not rows:
             raise NotFound(f"no task {task_id!r}")
         row = rows[0]
@@ -171,7 +173,6 @@ class SqlTx:
         return bool(self.store.select("done_op", {"task_n": self.task_n, "op": op}))
 
     def rival(self, pool: str, served_at: int) -> bool:
-        name = "rival_system" if pool == POOL_SYSTEM else "rival"
         params = {
             "task_n": self.task_n,
             "priority": self.task.priority,
@@ -179,7 +180,12 @@ class SqlTx:
             "pool": pool_column(pool),
             "now": self.now,
         }
-        return bool(self.store.select(name, params))
+        return bool(self.store.select("rival", params))
+
+    def mutex(self, name: str, step: str) -> MutexView:
+        rows = self.store.select("mutex_view", {"task_n": self.task_n, "name": name, "step": step})
+        task_id, holder, mine, called_at, first = rows[0]
+        return MutexView(None if task_id is None else (task_id, holder), bool(called_at), first != mine)
 
     def save(self, change: Change, *, actor: str = "", op: str | None = None) -> None:
         assert self.saved is None, "a block saves once"
@@ -193,17 +199,22 @@ class SqlTx:
         self.saved = change, actor, op
 
     def write(self) -> None:
-        """At the end of the block: everything that was saved and sent."""
+        """At the end of the block: everything that was saved and sent.  Raises Refused, with nothing written."""
         run, n = self.store.run, self.task_n
         if self.saved is not None:
             change, actor, op = self.saved
+            self.store.here.news |= _leaves_work(change.task)
+            sharing.take_mutex(run, n, change, self.now)
             if change.created:
                 n = self.task_n = run("insert_task", task_row(change.task))[0][0]
                 run("insert_options", {"task_n": n, "body": dump_options(change.task.options)})
             else:
                 run("update_task", task_row(change.task) | {"n": n})
             self._write_rows(change, actor, op)
+            sharing.write_mutexes(run, n, change, self.now)
+            sharing.write_offers(run, n, self._header, change)
         for signal in self.sent:
+            self.store.here.news = True
             run("insert_signal", {
                 "task_n": n, "number": signal.number, "delivery": signal.delivery, "name": signal.name,
                 "sender": signal.sender, "at": signal.at, "heard": self.heard.pop(signal.number, ""),
@@ -244,6 +255,11 @@ class SqlTx:
             fact = replace(fact, number=self.task_n)
         kind, v, body = dump_fact(fact)
         return seq, kind, v, op, body
+
+
+def _leaves_work(task: Task) -> bool:
+    counts = task.counts
+    return task.state is TaskState.CLOSING or bool(counts.ready or counts.untold or counts.merging)
 
 
 def _artifact_row(step: str, attempt: int, content: JsonMap) -> list[Any]:
@@ -287,6 +303,12 @@ class SqlBlocks(ABC):
         """A statement that writes and commits by itself; inside a group it commits with the group."""
 
     @abstractmethod
+    def header(self, task_id: str, key: str) -> tuple[int, list[Row]]:
+        """Locks the task, then reads the time and statement `header` (no row: no such task).
+
+        Raises TaskLocked where waiting for another block could end in a circle: later blocks of a group."""
+
+    @abstractmethod
     def begin(self) -> None: ...
     @abstractmethod
     def commit(self) -> None:
@@ -295,6 +317,21 @@ class SqlBlocks(ABC):
     @abstractmethod
     def rollback(self) -> None:
         """Never raises; fine if there is nothing to roll back."""
+
+    # hints: a dialect without them lets whoever waits sleep
+
+    @property
+    def hinted(self) -> bool:
+        return False
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def tell(self) -> None:  # noqa: B027
+        """Others are told that there may be work."""
+
+    def alarms(self) -> list[Alarm]:
+        return []
 
     # blocks
 
@@ -356,6 +393,8 @@ class SqlBlocks(ABC):
             self.fault("written")
             if here.group:
                 self.fault("group.release")
+        except Refused:
+            raise  # nothing was written, and the group goes on
         except BaseException as error:
             here.lost = error if here.group else None
             self._undo(here)
@@ -364,12 +403,14 @@ class SqlBlocks(ABC):
     def _commit(self, here: Here) -> None:
         self.fault("commit")
         self.commit()
-        here.begun = False
+        here.begun, news, here.news = False, here.news, False
         self.fault("committed")
+        if news:
+            self.tell()
 
     def _undo(self, here: Here) -> None:
         if here.begun:
-            here.begun = False
+            here.begun = here.news = False
             self._specs.clear()  # what was read may never have been
             self._options.clear()
             self.rollback()

@@ -27,9 +27,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from longtask.core.change import Change
+from longtask.core.change import Change, MutexRow, OfferRow, TicketRow
 from longtask.core.events import Event
-from longtask.core.model import Json, JsonMap, Lease, Signal, Step, StepSpec, Task
+from longtask.core.model import Json, JsonMap, Lease, MutexView, Signal, Step, StepSpec, Task
 
 
 class Ref(NamedTuple):
@@ -102,6 +102,15 @@ class WorkerRow:
     slots: int
     started_at: int
     seen_at: int = 0
+    version: str = ""  # of longtask
+
+
+class PoolLoad(NamedTuple):
+    """Steps of a pool that a worker could claim now, in tasks that admit claims."""
+
+    pool: str
+    ready: int
+    due_at: int  # of the one that has been ready longest
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,35 @@ class ArtifactEntry:
     size_bytes: int
     media_type: str
     at: int
+
+
+BLOB_UNUSED_MS = 7 * 86_400_000  # so long after its last use nothing that is about to be recorded can name it
+BLOB_CONDEMNED_MS = 120_000  # a collector that has not taken the bytes away by then never will
+
+
+class Blob(NamedTuple):
+    """Bytes that were put: see the part on upkeep."""
+
+    workspace_id: str
+    digest: str
+    size_bytes: int
+    used_at: int
+
+
+class Pruned(NamedTuple):
+    """What must be known of a task whose header is gone."""
+
+    task_n: int
+    task_id: str
+    workspace_id: str
+
+
+class Alarm(NamedTuple):
+    """What the database's operators should look at; `mend` is a command, or what to do."""
+
+    what: str
+    why: str
+    mend: str
 
 
 class Tx(Protocol):
@@ -172,7 +210,12 @@ class Tx(Protocol):
     def rival(self, pool: str, served_at: int) -> bool:
         """Another task that admits claims has a ready, due step in the pool and was served earlier than `served_at`."""
 
-    def save(self, change: Change, *, actor: str = "", op: str | None = None) -> None: ...
+    def mutex(self, name: str, step: str) -> MutexView:
+        """As this step finds it.  A look may be stale: see `save`."""
+
+    def save(self, change: Change, *, actor: str = "", op: str | None = None) -> None:
+        """A change that takes a mutex which is not free any more is refused: leaving the block raises Refused, with
+        nothing written, and a group goes on.  Taking one never waits for another transaction."""
 
 
 class Store(Protocol):
@@ -181,16 +224,30 @@ class Store(Protocol):
     def create(self, task_id: str) -> AbstractContextManager[Tx]:
         """A block for a task that is not there yet: `tx.task` must not be read; `save` takes a change with `created`.
 
-        The store numbers tasks: the header is written with the next number of the store."""
+        The store numbers tasks upwards: the header is written with the next number of the store.  A number that a lost
+        block took may stay unused."""
 
     def task(self, task_id: str, key: str | None = None) -> AbstractContextManager[Tx]:
         """`key`: a step that will surely be read; it comes with the header in one statement."""
 
     def close(self) -> None: ...
 
+    @property
+    def hinted(self) -> bool:
+        """`wait` is ended by what others do, so that who waits may look less often by itself.  May change any time."""
+
+    def wait(self, seconds: float) -> None:
+        """For whoever has found nothing to do: at most so long, less if somebody else says that there may be work.
+
+        A hint may be lost, and may be wrong."""
+
     # peeks
     def claimable(self, pool: str, limit: int) -> list[Ref]:
         """Of each task that admits claims, its earliest due ready step; tasks least recently served first."""
+
+    def callable(self, limit: int) -> list[Ref]:
+        """Of each mutex that nobody holds, the first step of its queue whose task admits its claim; none if one was
+        called within CALL_MS and has not been claimed yet."""
 
     def unsettled(self, limit: int) -> list[Ref]:
         """Steps whose dependents do not know their verdict; closing tasks excepted."""
@@ -209,7 +266,8 @@ class Store(Protocol):
         """Tasks in closing that have something to sweep or to end."""
 
     def next_due_at(self) -> int | None:
-        """The earliest instant at which a ready, waiting or merging step or a lease falls due; None: nothing does."""
+        """The earliest instant at which a ready, waiting or merging step, a lease or a mutex call falls due; None:
+        nothing does."""
 
     # a running attempt
     def beat(self, ref: Ref, attempt: int, due_at: int) -> Beat | None:
@@ -251,11 +309,28 @@ class Store(Protocol):
         """(task id, step) of all steps that wait for a person, oldest first."""
 
     def leases(self, task_id: str, limit: int) -> list[Lease]: ...
+    def mutex(self, name: str) -> MutexRow | None:
+        """Who holds it; None: nobody does."""
+
+    def queue(self, name: str, limit: int) -> list[TicketRow]:
+        """Who waits for a mutex, first come first."""
+
+    def mutexes(self, task_id: str, limit: int) -> list[MutexRow]:
+        """Those that the task holds, by step."""
+
+    def tickets(self, task_id: str, limit: int) -> list[TicketRow]:
+        """The task's own, first come first."""
+
+    def offers(self, task_id: str, limit: int) -> list[OfferRow]:
+        """What the task has for each pool, by pool."""
+
     def events(self, task_id: str, after: int, limit: int) -> list[Event]:
         """Events with seq > `after`, oldest first, at most `limit`.  Raises NotFound."""
 
-    def feed(self, cursor: int, limit: int) -> tuple[list[Event], int]:
-        """Events of all tasks above the cursor, and the next cursor."""
+    def feed(self, cursor: str, limit: int) -> tuple[list[Event], str]:
+        """Events of all tasks after the cursor ("": from the first), and the next cursor.
+
+        Those of one task come in their order, and none is ever passed over: an event that commits late comes late."""
 
     def journal(self, ref: Ref, run: int) -> list[JournalRow]: ...
     def checkpoint(self, ref: Ref, run: int) -> Checkpoint | None:
@@ -277,7 +352,68 @@ class Store(Protocol):
     def worker_seen(self, worker: WorkerRow) -> None: ...
     def worker_gone(self, worker_id: str) -> None: ...
     def workers(self, limit: int) -> list[WorkerRow]: ...
+    def forget_workers(self, before: int, limit: int) -> int:
+        """Takes away rows of workers that were last seen before that; answers how many."""
+
+    def worker_loads(self, limit: int) -> dict[str, int]:
+        """Attempts that hold a lease, by worker; who holds none is not named."""
+
+    def pool_loads(self, limit: int) -> list[PoolLoad]:
+        """By pool; where nothing is ready is not named."""
+
+    def pool_named(self, pool: str) -> bool:
+        """A step that has not ended, of a task that has not, names this pool."""
 
     # upkeep
+    def alarms(self) -> list[Alarm]:
+        """What makes the database slow, full or forgetful though its rows are in order."""
+
     def verify(self) -> list[str]:
         """What is wrong with the stored form as such (the database's own integrity check); empty if nothing is."""
+
+    def identity(self) -> str:
+        """Names this database for ever, so that artifacts know whose they are."""
+
+    # upkeep: bytes that were put.  `used_at` below zero: condemned at that instant, the bytes are being taken away
+    def use_blob(self, workspace_id: str, digest: str, size_bytes: int) -> bool:
+        """Registers the bytes, or notes that they are used now: nobody collects them within BLOB_UNUSED_MS.
+
+        False: they are being collected at this moment; try again until they are gone.  Who condemned them more than
+        BLOB_CONDEMNED_MS ago is dead or has given up, and they are taken over."""
+
+    def stale_blobs(self, before: int, limit: int) -> list[Blob]:
+        """Condemned, or not used since `before`; those first that were used longest ago."""
+
+    def blob_named(self, workspace_id: str, digest: str) -> bool:
+        """An artifact of a task of this workspace names it."""
+
+    def stored_values(self, after: tuple[int, str], limit: int) -> tuple[list[tuple[str, str]], tuple[int, str] | None]:
+        """(workspace id, digest) of values of steps that were too large for a row; and where to go on (None: no more).
+        The first call is made after (0, "")."""
+
+    def condemn_blob(self, blob: Blob, at: int) -> bool:
+        """Only if it was not used since it was looked at, and no artifact names it."""
+
+    def forget_blob(self, workspace_id: str, digest: str, condemned_at: int) -> bool:
+        """Its bytes are gone.  False: somebody has taken it over meanwhile."""
+
+    # upkeep: tasks that ended long ago.  The header goes first, so that from then on nobody sees the task; what is left
+    # of it is listed by `half_pruned` until `end_pruning`
+    def prunable(self, before: int, after: tuple[int, int], limit: int) -> list[Task]:
+        """Ended by `before`, without a parent, without an open child and with nothing left to tell another task, those
+        first that ended longest ago; (ended_at, number) above `after`."""
+
+    def children(self, task_id: str, limit: int) -> list[Task]: ...
+    def prune_task(self, task_id: str, before: int) -> bool:
+        """Takes the header away, if the task has ended by `before` and has no child.  False: not now."""
+
+    def half_pruned(self, after: int, limit: int) -> list[Pruned]:
+        """Tasks whose header is gone and whose rows are not, by number, above `after`."""
+
+    def prune_rows(self, task_n: int, rows_max: int, lock_max_ms: int) -> int:
+        """One transaction, ended when so many rows are gone or so much time has passed.  0: nothing is left."""
+
+    def prune_output(self, task_id: str, chunks_max: int) -> int:
+        """The same for output."""
+
+    def end_pruning(self, task_n: int) -> None: ...

@@ -23,7 +23,7 @@ from typing import Any
 
 import apsw
 
-from longtask.core.errors import LongTaskError, StoreBusy, StoreError
+from longtask.core.errors import LongTaskError, StoreBusy, StoreError, StoreUnavailable
 from longtask.store import place, schema
 from longtask.store.rows import Row
 
@@ -180,12 +180,12 @@ class Line:
         self.wait_max_ms = wait_max_ms
 
     def migrate(self, name: str, now: int, upto: int = schema.NEWEST) -> None:
-        schema.migrate(self.run, self._applied, "begin immediate", name, self.path, now, upto)
+        schema.migrate(self.run, self._applied, ["begin immediate"], name, self.path, now, upto)
 
-    def _applied(self) -> list[int] | None:
+    def _applied(self) -> list[schema.Applied] | None:
         tables = {row[0] for row in self.run("select name from sqlite_schema where type = 'table'")}
         if "migration" in tables:
-            return [row[0] for row in self.run("select number from migration")]
+            return [schema.Applied(number, bool(contracts)) for number, contracts in self.run(schema.APPLIED)]
         if tables:
             raise StoreError(
                 f"database {self.path!r} belongs to another program (it has tables {sorted(tables)[:3]}); "
@@ -205,6 +205,7 @@ def told(error: apsw.Error, path: str, db: apsw.Connection | None) -> LongTaskEr
         return StoreBusy(f"database {path!r} is busy: {by} holds its lock; try again, or end that process if it hangs")
     if isinstance(error, apsw.IOError) and number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         error = apsw.FullError(str(error))  # a quota or a limit of the user
+    kind = StoreUnavailable if isinstance(error, apsw.FullError | apsw.IOError) else StoreError
     match error:
         case apsw.FullError():
             means = (
@@ -222,4 +223,4 @@ def told(error: apsw.Error, path: str, db: apsw.Connection | None) -> LongTaskEr
             means = f"the disk failed ({because}), nothing of this was written; look at the disk, then try again"
         case _:
             means = f"{because} ({type(error).__name__}); this is a fault of longtask, please report it"
-    return StoreError(f"database {path!r}: {means}")
+    return kind(f"database {path!r}: {means}")

@@ -7,13 +7,26 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from longtask.core.change import MutexRow, OfferRow, TicketRow
 from longtask.core.codec import dump_json, load_options
 from longtask.core.errors import NotFound, Refused
 from longtask.core.events import Event
-from longtask.core.model import POOL_SYSTEM, Lease, Signal, Step, StepSpec, Task
+from longtask.core.model import POOL_DEFAULT, Lease, Signal, Step, StepSpec, Task
+from longtask.core.policy import CALL_MS
 from longtask.store.base import SqlBlocks, below, load_object
-from longtask.store.contract import ArtifactEntry, Beat, Checkpoint, Chunk, JournalRow, Progress, Ref, WorkerRow
+from longtask.store.contract import (
+    ArtifactEntry,
+    Beat,
+    Checkpoint,
+    Chunk,
+    JournalRow,
+    PoolLoad,
+    Progress,
+    Ref,
+    WorkerRow,
+)
 from longtask.store.rows import TASK_WIDTH, Row, pool_column, to_event, to_lease, to_signal, to_step, to_task
+from longtask.store.upkeep import SqlUpkeep
 
 PREFIX_LENGTH_MIN = 8
 NEWEST = 2**62
@@ -32,8 +45,10 @@ class SqlPeeks(SqlBlocks):
     """What may be stale."""
 
     def claimable(self, pool: str, limit: int) -> list[Ref]:
-        name = "claimable_system" if pool == POOL_SYSTEM else "claimable"
-        return self._refs(name, pool=pool_column(pool), now=self.now(), limit=below(limit))
+        return self._refs("claimable", pool=pool_column(pool), now=self.now(), limit=below(limit))
+
+    def callable(self, limit: int) -> list[Ref]:
+        return self._refs("callable", called_after=self.now() - CALL_MS, limit=below(limit))
 
     def unsettled(self, limit: int) -> list[Ref]:
         return self._refs("unsettled", limit=below(limit))
@@ -57,7 +72,7 @@ class SqlPeeks(SqlBlocks):
         return [row[0] for row in self.select("closing", {"limit": below(limit)})]
 
     def next_due_at(self) -> int | None:
-        at: int | None = self.select("next_due_at", {"now": self.now()})[0][0]
+        at: int | None = self.select("next_due_at", {"now": self.now(), "call_ms": CALL_MS})[0][0]
         return at
 
 
@@ -186,6 +201,23 @@ class SqlReads(SqlBlocks):
             rows = self.select("asking_of_task", {"task_id": task_id, "limit": below(limit)})
         return [(row[0], to_step(row[1:])) for row in rows]
 
+    def mutex(self, name: str) -> MutexRow | None:
+        rows = self.select("mutex", {"name": name})
+        return MutexRow(*rows[0]) if rows else None
+
+    def queue(self, name: str, limit: int) -> list[TicketRow]:
+        return [TicketRow(*row) for row in self.select("queue", {"name": name, "limit": below(limit)})]
+
+    def mutexes(self, task_id: str, limit: int) -> list[MutexRow]:
+        return [MutexRow(*row) for row in self.select("mutexes", {"task_id": task_id, "limit": below(limit)})]
+
+    def tickets(self, task_id: str, limit: int) -> list[TicketRow]:
+        return [TicketRow(*row) for row in self.select("tickets", {"task_id": task_id, "limit": below(limit)})]
+
+    def offers(self, task_id: str, limit: int) -> list[OfferRow]:
+        rows = self.select("offers", {"task_id": task_id, "limit": below(limit)})
+        return [OfferRow(pool or POOL_DEFAULT, *more) for pool, *more in rows]
+
     def leases(self, task_id: str, limit: int) -> list[Lease]:
         return [to_lease(row) for row in self.select("leases", {"task_id": task_id, "limit": below(limit)})]
 
@@ -195,9 +227,9 @@ class SqlReads(SqlBlocks):
             self._number(task_id)
         return [to_event(row) for row in rows]
 
-    def feed(self, cursor: int, limit: int) -> tuple[list[Event], int]:
-        events = [to_event(row) for row in self.select("feed", {"cursor": cursor, "limit": below(limit)})]
-        return events, events[-1].pos if events else cursor
+    def feed(self, cursor: str, limit: int) -> tuple[list[Event], str]:
+        events = [to_event(row) for row in self.select("feed", {"cursor": int(cursor or 0), "limit": below(limit)})]
+        return events, str(events[-1].pos) if events else cursor
 
     def journal(self, ref: Ref, run: int) -> list[JournalRow]:
         return [_journal_row(row) for row in self.select("journal", {**_step(ref), "run": run})]
@@ -231,6 +263,7 @@ class SqlReads(SqlBlocks):
         self.single("worker_seen", {
             "id": worker.id, "host": worker.host, "pid": worker.pid, "pools": dump_json(worker.pools),
             "slots": worker.slots, "started_at": worker.started_at, "seen_at": worker.seen_at or self.now(),
+            "body": dump_json({"version": worker.version}) if worker.version else None,
         })  # fmt: skip
 
     def worker_gone(self, worker_id: str) -> None:
@@ -238,16 +271,35 @@ class SqlReads(SqlBlocks):
 
     def workers(self, limit: int) -> list[WorkerRow]:
         return [
-            WorkerRow(id_, host, pid, tuple(json.loads(pools)), slots, started_at, seen_at)
-            for id_, host, pid, pools, slots, started_at, seen_at in self.select("workers", {"limit": below(limit)})
+            WorkerRow(id_, host, pid, tuple(json.loads(pools)), slots, started_at, seen_at, _version(body))
+            for id_, host, pid, pools, slots, started_at, seen_at, body in self.select(
+                "workers", {"limit": below(limit)}
+            )
         ]
+
+    def forget_workers(self, before: int, limit: int) -> int:
+        return len(self.single("forget_workers", {"before": before, "limit": below(limit)}))
+
+    def worker_loads(self, limit: int) -> dict[str, int]:
+        return {row[0]: row[1] for row in self.select("worker_loads", {"limit": below(limit)})}
+
+    def pool_loads(self, limit: int) -> list[PoolLoad]:
+        rows = self.select("pool_loads", {"now": self.now(), "limit": below(limit)})
+        return [PoolLoad(pool or POOL_DEFAULT, ready, due_at) for pool, ready, due_at in rows]
+
+    def pool_named(self, pool: str) -> bool:
+        return bool(self.select("pool_named", {"pool": pool_column(pool)}))
+
+
+def _version(body: str | None) -> str:
+    return str((load_object(body) or {}).get("version", ""))
 
 
 def _step(ref: Ref) -> dict[str, Any]:
     return {"task_id": ref.task_id, "step": ref.step}
 
 
-class SqlStore(SqlPeeks, SqlAttempts, SqlReads):
+class SqlStore(SqlPeeks, SqlAttempts, SqlReads, SqlUpkeep):
     """`contract.Store`.  Output may lie elsewhere, so it is the dialect's."""
 
     @abstractmethod

@@ -68,8 +68,8 @@ class SqliteStore(SqlStore):
         if self.path == MEMORY:
             self._alone = self._memory_lock
             self._memory = self._open(MEMORY, "sqlite")
-            for _, sql in schema.migrations("sqlite_output"):
-                self._memory.run(sql)
+            for migration in schema.migrations("sqlite_output"):
+                self._memory.run(migration.sql)
         else:
             place.prepare(Path(self.path))
             self._turn = turn_for(self.path)
@@ -159,6 +159,9 @@ class SqliteStore(SqlStore):
             else:
                 self._turn.release()
 
+    def header(self, task_id: str, key: str) -> tuple[int, list[Row]]:
+        return self.now(), self.select("header", {"id": task_id, "key": key})  # the file is locked, and so every task
+
     def begin(self) -> None:
         self._queue()
         try:
@@ -218,6 +221,17 @@ class SqliteStore(SqlStore):
             return [Chunk(*row) for row in self._output.run(self.queries["output"], params)]
 
     # upkeep
+
+    def holds_newest_event(self, task_n: int) -> bool:
+        newest = self.select("newest_event", {})
+        return bool(newest) and newest[0][0] == task_n
+
+    def prune_output(self, task_id: str, chunks_max: int) -> int:
+        with self._alone:
+            line = self._output
+            gone = len(line.run(self.queries["prune_output"], {"task_id": task_id, "limit": below(chunks_max)}))
+        line.copy_back()
+        return gone
 
     def verify(self) -> list[str]:
         wrong: list[str] = []

@@ -1,6 +1,7 @@
 import pytest
 
 from longtask.store.contract import Store
+from tests import postgres
 from tests.conformance.databases import DATABASES, Clock
 
 
@@ -21,6 +22,8 @@ def open_store(request, tmp_path, clock):
     yield open_
     for store in opened:
         store.close()
+    if (kept := tmp_path / "postgresql.url").exists():
+        postgres.drop(kept.read_text())
 
 
 @pytest.fixture

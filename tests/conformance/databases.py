@@ -1,11 +1,13 @@
-"""Which databases the contract is tested on.  PostgreSQL joins here."""
+"""Which databases the contract is tested on."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from longtask.store.contract import Store
+from longtask.store.postgres.store import PostgresStore
 from longtask.store.sqlite import SqliteStore
+from tests import postgres
 
 
 class Clock:
@@ -29,4 +31,16 @@ def sqlite_file(folder: Path, clock: Callable[[], int], **more: Any) -> Store:
     return SqliteStore(folder / "longtask.db", clock, **more)
 
 
-DATABASES: dict[str, Callable[..., Store]] = {"sqlite-memory": sqlite_memory, "sqlite-file": sqlite_file}
+def postgresql(folder: Path, clock: Callable[[], int], **more: Any) -> Store:
+    """Opened again in the same folder, it is the same database."""
+    kept = folder / "postgresql.url"
+    if not kept.exists():
+        kept.write_text(postgres.fresh_url())
+    return PostgresStore(kept.read_text(), clock, **more)
+
+
+DATABASES: dict[str, Callable[..., Store]] = {
+    "sqlite-memory": sqlite_memory,
+    "sqlite-file": sqlite_file,
+    "postgresql": postgresql,
+}

@@ -5,8 +5,8 @@ import pytest
 from longtask.core.errors import NotFound, Refused
 from longtask.core.events import CancelRequested, StepClaimed, StepCompleted, StepParked, TaskPaused
 from longtask.core.model import Edge, TaskOptions, WaitingFor
-from longtask.store.contract import Ref, WorkerRow
-from tests.conformance.play import act, claim, complete, ready, settle, submit, task_id
+from longtask.store.contract import PoolLoad, Ref, WorkerRow
+from tests.conformance.play import WORKER, act, blocked, claim, complete, ready, settle, submit, task_id
 
 
 def test_a_task_is_found_by_all_its_handles(store):
@@ -115,7 +115,7 @@ def test_events_of_a_task_and_of_all(store):
     assert store.events(first, 2, 9) == []
     with pytest.raises(NotFound, match="no task 'nowhere'"):
         store.events("nowhere", 0, 1)
-    page, cursor = store.feed(0, 3)
+    page, cursor = store.feed("", 3)
     assert [(event.task_id, event.seq) for event in page] == [(first, 1), (second, 1), (first, 2)]
     rest, cursor = store.feed(cursor, 3)
     assert [(event.task_id, type(event.fact)) for event in rest] == [(second, CancelRequested)]
@@ -144,6 +144,50 @@ def test_workers_are_listed_as_last_seen(store, clock):
     store.worker_gone("w-1")
     store.worker_gone("w-1")
     assert [worker.id for worker in store.workers(9)] == ["w-2"]
+
+
+def test_a_worker_tells_its_version(store):
+    store.worker_seen(WorkerRow("w-1", "host", 7, ("default",), 3, 5, 9, version="1.2.3"))
+    assert store.workers(9)[0].version == "1.2.3"
+
+
+def test_workers_that_have_not_been_seen_for_long_are_forgotten(store):
+    for n in range(1, 6):
+        store.worker_seen(WorkerRow(f"w-{n}", "host", n, ("default",), 1, 1, seen_at=n))
+    assert store.forget_workers(before=1, limit=10) == 0
+    assert store.forget_workers(before=4, limit=2) == 2
+    assert [worker.id for worker in store.workers(9)] == ["w-5", "w-4", "w-3"]
+    assert store.forget_workers(before=4, limit=2) == 1
+
+
+def test_attempts_that_run_are_counted_by_worker(store):
+    assert store.worker_loads(9) == {}
+    id_ = submit(store, 1, ready("a", "b", "c"))
+    claim(store, id_, "a")
+    claim(store, id_, "b")
+    assert store.worker_loads(9) == {WORKER: 2}
+    act(store, id_, StepCompleted("a", 1))
+    assert store.worker_loads(9) == {WORKER: 1}
+
+
+def test_what_waits_for_a_worker_is_counted_by_pool(store, clock):
+    assert store.pool_loads(9) == []
+    first = submit(store, 1, [*ready("a", "b"), *ready("c", pool="gpu")])
+    began_at, clock.at = clock.at, clock.at + 5_000
+    submit(store, 2, [*ready("a"), blocked("b")])
+    paused = submit(store, 3, ready("a"))
+    act(store, paused, TaskPaused())
+    assert store.pool_loads(9) == [PoolLoad("default", 3, began_at), PoolLoad("gpu", 1, began_at)]
+    assert store.pool_loads(1) == [PoolLoad("default", 3, began_at)]
+    claim(store, first, "c")
+    assert store.pool_loads(9) == [PoolLoad("default", 3, began_at)]
+
+
+def test_a_pool_that_no_open_step_names_is_known(store):
+    id_ = submit(store, 1, [*ready("a", pool="gpu"), *ready("b")])
+    assert [store.pool_named(pool) for pool in ("gpu", "default", "gpus")] == [True, True, False]
+    complete(store, id_, "a")
+    assert [store.pool_named(pool) for pool in ("gpu", "default", "gpus")] == [False, True, False]
 
 
 def test_every_list_has_a_limit_above_zero(store):

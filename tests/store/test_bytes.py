@@ -5,6 +5,7 @@ from pathlib import Path
 from longtask.core.events import StepClaimed, StepCompleted, StepsAdded
 from longtask.core.machine import fold
 from longtask.core.model import Edge, Kind, Verdict
+from longtask.store.contract import Store
 from longtask.store.sqlite import SqliteStore
 from tests.conformance.play import act, blocked, ready, submit
 
@@ -18,7 +19,7 @@ def size_bytes(store: SqliteStore) -> int:
     return Path(store.path).stat().st_size
 
 
-def fan_out(store: SqliteStore, keys: list[str]) -> str:
+def fan_out(store: Store, keys: list[str]) -> str:
     gate = blocked("gate.1", len(keys), kind=Kind.GATE)
     edges = [Edge(key, "gate.1") for key in keys]
     id_ = submit(store, 1, (*ready(*keys[:500]), gate), edges[:500], more=True, parallel=8)
@@ -28,7 +29,7 @@ def fan_out(store: SqliteStore, keys: list[str]) -> str:
     return id_
 
 
-def finish(store: SqliteStore, id_: str, key: str, next_key: str | None) -> None:
+def finish(store: Store, id_: str, key: str, next_key: str | None) -> None:
     """Report, settle, claim of the next, in one block."""
     with store.task(id_, key) as tx:
         rows = tx.steps([key, "gate.1", *([next_key] if next_key else [])])

@@ -34,7 +34,8 @@ def test_migrated_equals_fresh(tmp_path, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_migration_that_fails_leaves_nothing(tmp_path, name, monkeypatch):
     line = Line(str(tmp_path / "x.db"))
-    broken = (*schema.migrations(name), (len(schema.migrations(name)) + 1, "create table wing (x); select broken;"))
+    number = len(schema.migrations(name)) + 1
+    broken = (*schema.migrations(name), schema.Migration(number, "create table wing (x); select broken;"))
     monkeypatch.setattr(schema, "migrations", lambda _name: broken)
     with pytest.raises(Exception, match="no such column: broken"):
         line.migrate(name, 1)
@@ -79,6 +80,7 @@ def test_only_items_keep_an_index_entry_once_they_have_ended(tmp_path):
     indexes = line.run("select name, sql from sqlite_schema where tbl_name = 'step' and type = 'index'")
     wheres = {name: sql.partition(" where ")[2] for name, sql in indexes}
     assert wheres.pop("step_item") == "item is not null"
+    assert "$artifact" in wheres.pop("step_value"), "and those whose value was too large for the row"
     for name, where in wheres.items():
         assert "ended_at = 0" in where or "untold = 1" in where or "state = '" in where, name
 

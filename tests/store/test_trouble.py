@@ -120,7 +120,7 @@ def test_a_newer_database_is_told_and_left_alone(path):
     submit(store, 1, ready("a"))
     store.close()
     newer = apsw.Connection(str(path))
-    newer.execute("insert into migration values (99, 0); create table wing (x)")
+    newer.execute("insert into migration values (99, 1, 0); create table wing (x)")
     newer.close()
     with pytest.raises(StoreError, match=r"has schema 99, this program knows \d+: a newer version wrote it; upgrade"):
         SqliteStore(path)

@@ -67,23 +67,19 @@ select 1 from event where task_n = :task_n and op = :op
 
 -- name: rival
 select 1 where exists (
-    select 1 from task t where t.admits = 2 and t.ready > t.ready_system and t.priority > :priority and t.n <> :task_n
-    and exists (select 1 from step s where s.task_n = t.n and s.pool = :pool and s.state = 'ready' and s.due_at <= :now)
+    select 1 from offer o where o.pool = :pool and o.priority > :priority and o.offer_at is not null
+    and o.offer_at <= :now and o.task_n <> :task_n
 ) or exists (
-    select 1 from task t where t.admits = 2 and t.ready > t.ready_system and t.priority = :priority
-    and t.served_at < :served_at and t.n <> :task_n
-    and exists (select 1 from step s where s.task_n = t.n and s.pool = :pool and s.state = 'ready' and s.due_at <= :now)
+    select 1 from offer o where o.pool = :pool and o.priority = :priority and o.served_at < :served_at
+    and o.offer_at is not null and o.offer_at <= :now and o.task_n <> :task_n
 )
 
--- name: rival_system
-select 1 where exists (
-    select 1 from task t where t.admits > 0 and t.ready_system > 0 and t.priority > :priority and t.n <> :task_n
-    and exists (select 1 from step s where s.task_n = t.n and s.pool = :pool and s.state = 'ready' and s.due_at <= :now)
-) or exists (
-    select 1 from task t where t.admits > 0 and t.ready_system > 0 and t.priority = :priority
-    and t.served_at < :served_at and t.n <> :task_n
-    and exists (select 1 from step s where s.task_n = t.n and s.pool = :pool and s.state = 'ready' and s.due_at <= :now)
-)
+-- name: mutex_view
+select h.id, m.step, k.n, k.called_at, (select min(o.n) from mutex_ticket o where o.name = :name)
+from (select 1 as one) x
+left join mutex m on m.name = :name
+left join task h on h.n = m.task_n
+left join mutex_ticket k on k.task_n = :task_n and k.step = :step and k.name = :name
 
 -- --- a block: writes ----------------------------------------------------------------------------------------------
 
@@ -119,19 +115,62 @@ values (:task_n, :number, :delivery, :name, :sender, :at, :heard, :payload)
 -- name: hear
 update inbox set heard = :heard where task_n = :task_n and number = :number
 
+-- name: free_mutex
+delete from mutex where name = :name and task_n = :task_n and step = :step
+
+-- name: hand_on_mutex
+update mutex set step = :step, attempt = :attempt, at = :at where name = :name and task_n = :task_n
+
+-- name: call_ticket
+update mutex_ticket set called_at = :at where task_n = :task_n and step = :step
+
+-- name: open_offer
+insert into offer (task_n, pool, priority, served_at, offer_at) values (:task_n, :pool, :priority, :served_at, null)
+on conflict (task_n, pool) do nothing
+
+-- name: renew_offers
+update offer set priority = :priority, served_at = :served_at,
+    offer_at = case when :admits = 2 or (:admits = 1 and pool = 'system') then (
+        select min(s.due_at) from step s
+        where s.task_n = offer.task_n and s.pool = offer.pool and s.state = 'ready') end
+where task_n = :task_n
+
+-- name: close_offers
+delete from offer where task_n = :task_n
+
 -- --- peeks --------------------------------------------------------------------------------------------------------
 
 -- name: claimable
-select t.id, s.key from task t join step s on s.task_n = t.n and s.key = (
-    select r.key from step r where r.task_n = t.n and r.pool = :pool and r.state = 'ready' and r.due_at <= :now
+select t.id, s.key from offer o join task t on t.n = o.task_n join step s on s.task_n = o.task_n and s.key = (
+    select r.key from step r where r.task_n = o.task_n and r.pool = o.pool and r.state = 'ready' and r.due_at <= :now
     order by r.due_at, r.key limit 1)
-where t.admits = 2 and t.ready > t.ready_system order by t.priority desc, t.served_at limit :limit
+where o.pool = :pool and o.offer_at is not null and o.offer_at <= :now
+order by o.priority desc, o.served_at limit :limit
 
--- name: claimable_system
-select t.id, s.key from task t join step s on s.task_n = t.n and s.key = (
-    select r.key from step r where r.task_n = t.n and r.pool = :pool and r.state = 'ready' and r.due_at <= :now
-    order by r.due_at, r.key limit 1)
-where t.admits > 0 and t.ready_system > 0 order by t.priority desc, t.served_at limit :limit
+-- name: callable
+with recursive names (name) as (
+    select (select min(f.name) from mutex_ticket f)
+    union all
+    select (select min(f.name) from mutex_ticket f where f.name > a.name) from names a where a.name is not null
+), queues (name, task_n) as (
+    select a.name, (select min(f.task_n) from mutex_ticket f where f.name = a.name) from names a
+    where a.name is not null and not exists (select 1 from mutex m where m.name = a.name)
+    and not exists (select 1 from mutex_ticket c where c.called_at > 0 and c.called_at > :called_after
+        and c.name = a.name)
+    union all
+    select q.name, (select min(f.task_n) from mutex_ticket f where f.name = q.name and f.task_n > q.task_n)
+    from queues q where q.task_n is not null
+)
+select t.id, k.step from (
+    select min(w.n) as n from (
+        select q.name, (
+            select k.n from mutex_ticket k join step s on s.task_n = k.task_n and s.key = k.step
+            where k.name = q.name and k.task_n = q.task_n and s.state = 'waiting'
+            and (t.admits = 2 or s.pool = 'system') order by k.n limit 1) as n
+        from queues q join task t on t.n = q.task_n where t.admits > 0
+    ) w group by w.name
+) f join mutex_ticket k on k.n = f.n join task t on t.n = k.task_n
+order by k.n limit :limit
 
 -- name: unsettled
 select t.id, s.key from step s join task t on t.n = s.task_n
@@ -165,6 +204,7 @@ select min(q.at) from (
     union all select min(due_at) from step where state = 'waiting' and due_at > 0 and due_at > :now
     union all select min(due_at) from step where state = 'merging' and due_at > :now
     union all select min(due_at) from lease where due_at > :now
+    union all select min(called_at) + :call_ms from mutex_ticket where called_at > 0 and called_at > :now - :call_ms
 ) q
 
 -- --- a running attempt --------------------------------------------------------------------------------------------
@@ -178,57 +218,11 @@ returning stop
 select 1 from lease l join task t on t.n = l.task_n
 where t.id = :task_id and l.step = :step and l.attempt = :attempt
 
--- name: tell_progress
-insert into progress (task_n, step, attempt, done, total, at, text)
-select l.task_n, l.step, l.attempt, :done, :total, :at, :text from lease l
-where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
-on conflict (task_n, step) do update set attempt = excluded.attempt, done = excluded.done, total = excluded.total,
-    at = excluded.at, text = excluded.text
-returning 1
-
--- name: journal_started
-insert into run_journal (task_n, step, run, n, kind, name, fingerprint, attempt, tokens_in, tokens_out, micros,
-    started_at, done_at, body)
-select l.task_n, l.step, :run, :n, :kind, :name, :fingerprint, l.attempt, 0, 0, 0, :at, 0, null from lease l
-where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
-on conflict (task_n, step, run, n) do update set attempt = excluded.attempt, started_at = excluded.started_at
-where run_journal.fingerprint = excluded.fingerprint and run_journal.done_at = 0
-returning 1
-
--- name: journal_done
-insert into run_journal (task_n, step, run, n, kind, name, fingerprint, attempt, tokens_in, tokens_out, micros,
-    started_at, done_at, body)
-select l.task_n, l.step, :run, :n, :kind, :name, :fingerprint, l.attempt, :tokens_in, :tokens_out, :micros,
-    :started_at, :done_at, :body from lease l
-where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
-on conflict (task_n, step, run, n) do update set attempt = excluded.attempt, tokens_in = excluded.tokens_in,
-    tokens_out = excluded.tokens_out, micros = excluded.micros, done_at = excluded.done_at, body = excluded.body
-where run_journal.fingerprint = excluded.fingerprint and run_journal.done_at = 0
-returning 1
-
 -- name: journal_row
 select j.n, j.kind, j.name, j.fingerprint, j.attempt, j.body, j.tokens_in, j.tokens_out, j.micros, j.started_at,
     j.done_at
 from run_journal j
 where j.task_n = (select n from task where id = :task_id) and j.step = :step and j.run = :run and j.n = :n
-
--- name: put_checkpoint
-insert into checkpoint (task_n, step, run, attempt, position, tree, at)
-select l.task_n, l.step, :run, l.attempt, :position, :tree, :at from lease l
-where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
-returning 1
-
--- name: put_chunk
-insert into chunk (task_id, step, attempt, n, stream, at, body)
-select t.id, l.step, l.attempt, :n, :stream, :at, :body from task t join lease l on l.task_n = t.n
-where t.id = :task_id and l.step = :step and l.attempt = :attempt
-on conflict (task_id, step, attempt, n) do update set n = excluded.n
-returning 1
-
--- name: drop_chunks
-delete from chunk where task_id = :task_id and step = :step and attempt = :attempt and n >= :first and n < :end
-and exists (select 1 from task t join lease l on l.task_n = t.n
-    where t.id = :task_id and l.step = :step and l.attempt = :attempt)
 
 -- --- reads --------------------------------------------------------------------------------------------------------
 
@@ -290,20 +284,35 @@ select t.id, s.* from step s join task t on t.n = s.task_n
 where s.state = 'waiting' and s.waiting_for = 'user' order by s.began_at, s.task_n, s.key limit :limit
 
 -- name: asking_of_task
-select t.id, s.* from task t join step s on s.task_n = t.n
-where t.id = :task_id and s.state = 'waiting' and s.waiting_for = 'user' order by s.began_at, s.key limit :limit
+select :task_id, s.* from step s where s.task_n = (select n from task where id = :task_id)
+and s.state = 'waiting' and s.waiting_for = 'user' order by s.began_at, s.key limit :limit
 
 -- name: leases
 select t.id, l.step, l.attempt, l.worker, l.due_at, l.timeout_at, l.stop from task t join lease l on l.task_n = t.n
 where t.id = :task_id order by l.step limit :limit
 
--- name: events
-select t.id, e.seq, e.at, e.kind, e.v, e.body, e.actor, e.op, e.pos from task t join event e on e.task_n = t.n
-where t.id = :task_id and e.seq > :after order by e.seq limit :limit
+-- name: mutex
+select m.name, t.id, m.step, m.attempt, m.at from mutex m join task t on t.n = m.task_n where m.name = :name
 
--- name: feed
-select t.id, e.seq, e.at, e.kind, e.v, e.body, e.actor, e.op, e.pos from event e join task t on t.n = e.task_n
-where e.pos > :cursor order by e.pos limit :limit
+-- name: mutexes
+select m.name, t.id, m.step, m.attempt, m.at from task t join mutex m on m.task_n = t.n
+where t.id = :task_id order by m.step limit :limit
+
+-- name: queue
+select k.n, k.name, t.id, k.step, k.at, k.called_at from mutex_ticket k join task t on t.n = k.task_n
+where k.name = :name order by k.n limit :limit
+
+-- name: tickets
+select k.n, k.name, :task_id, k.step, k.at, k.called_at from mutex_ticket k
+where k.task_n = (select n from task where id = :task_id) order by k.n limit :limit
+
+-- name: offers
+select o.pool, o.priority, o.served_at, o.offer_at from task t join offer o on o.task_n = t.n
+where t.id = :task_id order by o.pool limit :limit
+
+-- name: events
+select :task_id, e.seq, e.at, e.kind, e.v, e.body, e.actor, e.op, e.pos from event e
+where e.task_n = (select n from task where id = :task_id) and e.seq > :after order by e.seq limit :limit
 
 -- name: journal
 select j.n, j.kind, j.name, j.fingerprint, j.attempt, j.body, j.tokens_in, j.tokens_out, j.micros, j.started_at,
@@ -331,12 +340,12 @@ select number, delivery, name, payload, sender, at from inbox
 where task_n = (select n from task where id = :task_id) and number > :after order by number limit :limit
 
 -- name: artifacts
-select t.id, a.step, a.attempt, a.name, a.digest, a.size_bytes, a.media_type, a.at
-from task t join artifact a on a.task_n = t.n where t.id = :task_id order by a.n limit :limit
+select :task_id, a.step, a.attempt, a.name, a.digest, a.size_bytes, a.media_type, a.at
+from artifact a where a.task_n = (select n from task where id = :task_id) order by a.n limit :limit
 
 -- name: artifacts_named
-select t.id, a.step, a.attempt, a.name, a.digest, a.size_bytes, a.media_type, a.at
-from task t join artifact a on a.task_n = t.n where t.id = :task_id and substr(a.name, 1, 7) <> 'output/'
+select :task_id, a.step, a.attempt, a.name, a.digest, a.size_bytes, a.media_type, a.at
+from artifact a where a.task_n = (select n from task where id = :task_id) and substr(a.name, 1, 7) <> 'output/'
 and substr(a.name, 1, 10) <> 'leftovers/' and substr(a.name, 1, 11) <> 'transcript/' order by a.n limit :limit
 
 -- name: get_plan
@@ -350,12 +359,164 @@ returning 1
 -- --- workers ------------------------------------------------------------------------------------------------------
 
 -- name: worker_seen
-insert into worker (id, host, pid, pools, slots, started_at, seen_at)
-values (:id, :host, :pid, :pools, :slots, :started_at, :seen_at)
-on conflict (id) do update set pools = excluded.pools, slots = excluded.slots, seen_at = excluded.seen_at
+insert into worker (id, host, pid, pools, slots, started_at, seen_at, body)
+values (:id, :host, :pid, :pools, :slots, :started_at, :seen_at, :body)
+on conflict (id) do update set pools = excluded.pools, slots = excluded.slots, seen_at = excluded.seen_at,
+    body = excluded.body
 
 -- name: worker_gone
 delete from worker where id = :id
 
 -- name: workers
-select id, host, pid, pools, slots, started_at, seen_at from worker order by seen_at desc limit :limit
+select id, host, pid, pools, slots, started_at, seen_at, body from worker order by seen_at desc limit :limit
+
+-- name: forget_workers
+delete from worker where id in (select id from worker where seen_at < :before order by seen_at limit :limit)
+returning 1
+
+-- name: worker_loads
+select worker, count(*) from lease group by worker order by worker limit :limit
+
+-- name: pool_loads
+select o.pool, count(*), min(s.due_at) from offer o
+join step s on s.task_n = o.task_n and s.pool = o.pool and s.state = 'ready' and s.due_at <= :now
+where o.offer_at is not null group by o.pool order by o.pool limit :limit
+
+-- name: pool_named
+select 1 from task t where t.ended_at = 0
+and exists (select 1 from step s where s.task_n = t.n and s.ended_at = 0 and s.pool = :pool) limit 1
+
+-- --- upkeep -------------------------------------------------------------------------------------------------------
+
+-- name: identify
+insert into workspace (id, name, created_at, body) values ('', :identity, :now, '{}')
+on conflict (id) do nothing
+
+-- name: identity
+select name from workspace where id = ''
+
+-- name: use_blob
+insert into blob (workspace_id, digest, size_bytes, created_at, used_at)
+values (:workspace_id, :digest, :size_bytes, :now, :now)
+on conflict (workspace_id, digest) do update set used_at = excluded.used_at where blob.used_at > :condemned
+returning 1
+
+-- name: stale_blobs
+select workspace_id, digest, size_bytes, used_at from blob where used_at <= :before order by used_at limit :limit
+
+-- name: blob_named
+select 1 from artifact a join task t on t.n = a.task_n
+where a.digest = :digest and t.workspace_id = :workspace_id limit 1
+
+-- name: stored_values
+select t.workspace_id, s.task_n, s.key, s.rest from step s join task t on t.n = s.task_n
+where replace(s.rest, '"$artifact"', '') <> s.rest and (s.task_n, s.key) > (:task_n, :key) order by s.task_n, s.key limit :limit
+
+-- name: condemn_blob
+update blob set used_at = :stamp
+where workspace_id = :workspace_id and digest = :digest and used_at = :used_at and not exists (
+    select 1 from artifact a join task t on t.n = a.task_n
+    where a.digest = :digest and t.workspace_id = :workspace_id)
+returning 1
+
+-- name: forget_blob
+delete from blob where workspace_id = :workspace_id and digest = :digest and used_at = :stamp
+returning 1
+
+-- name: prunable
+select t.*, o.body from task t join task_options o on o.task_n = t.n
+where t.ended_at > 0 and t.ended_at <= :before and (t.ended_at, t.n) > (:ended_at, :n)
+and (t.parent is null or not exists (select 1 from task p where p.id = t.parent))
+and not exists (select 1 from task c where c.parent = t.id and c.ended_at = 0)
+and not exists (select 1 from outbox x where x.task_n = t.n)
+order by t.ended_at, t.n limit :limit
+
+-- name: children
+select t.*, o.body from task t join task_options o on o.task_n = t.n
+where t.parent = :parent order by t.n limit :limit
+
+-- name: prune_task
+delete from task where id = :id and ended_at > 0 and ended_at <= :before
+and not exists (select 1 from task c where c.parent = :id)
+and not exists (select 1 from outbox x where x.task_n = task.n)
+returning n
+
+-- name: bury
+update task_options set body = :body where task_n = :task_n
+
+-- name: half_pruned
+select o.task_n, o.body from task_options o left join task t on t.n = o.task_n
+where o.task_n > :after and t.n is null order by o.task_n limit :limit
+
+-- name: end_pruning
+delete from task_options where task_n = :task_n and not exists (select 1 from task t where t.n = :task_n)
+returning 1
+
+-- name: prune_step
+delete from step where task_n = :task_n and key in (select key from step where task_n = :task_n limit :limit)
+returning 1
+
+-- name: prune_event
+delete from event where task_n = :task_n and seq in (select seq from event where task_n = :task_n limit :limit)
+returning 1
+
+-- name: prune_edge
+delete from edge where task_n = :task_n
+and (need, step) in (select need, step from edge where task_n = :task_n limit :limit)
+returning 1
+
+-- name: prune_spec
+delete from spec where task_n = :task_n and number in (select number from spec where task_n = :task_n limit :limit)
+returning 1
+
+-- name: prune_plan
+delete from plan where task_n = :task_n
+returning 1
+
+-- name: prune_artifact
+delete from artifact where n in (select n from artifact where task_n = :task_n limit :limit)
+returning 1
+
+-- name: prune_run_journal
+delete from run_journal where task_n = :task_n
+and (step, run, n) in (select step, run, n from run_journal where task_n = :task_n limit :limit)
+returning 1
+
+-- name: prune_checkpoint
+delete from checkpoint where n in (select n from checkpoint where task_n = :task_n limit :limit)
+returning 1
+
+-- name: prune_progress
+delete from progress where task_n = :task_n and step in (select step from progress where task_n = :task_n limit :limit)
+returning 1
+
+-- name: prune_inbox
+delete from inbox where task_n = :task_n and number in (select number from inbox where task_n = :task_n limit :limit)
+returning 1
+
+-- name: prune_wait
+delete from wait where task_n = :task_n
+and (step, n) in (select step, n from wait where task_n = :task_n limit :limit)
+returning 1
+
+-- name: prune_lease
+delete from lease where task_n = :task_n and step in (select step from lease where task_n = :task_n limit :limit)
+returning 1
+
+-- name: prune_offer
+delete from offer where task_n = :task_n
+returning 1
+
+-- name: prune_mutex
+delete from mutex where task_n = :task_n
+returning 1
+
+-- name: prune_mutex_ticket
+delete from mutex_ticket where task_n = :task_n
+and step in (select step from mutex_ticket where task_n = :task_n limit :limit)
+returning 1
+
+-- name: prune_output
+delete from chunk where task_id = :task_id
+and (step, attempt, n) in (select step, attempt, n from chunk where task_id = :task_id limit :limit)
+returning 1

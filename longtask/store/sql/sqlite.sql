@@ -59,3 +59,73 @@ insert into artifact (task_n, step, attempt, name, digest, size_bytes, media_typ
 select :task_n, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, r.value ->> 5, :at,
     r.value ->> 6
 from jsonb_each(:rows) r
+
+-- --- a running attempt: one writer at a time, so that nobody closes a lease in the middle of a statement --------------
+
+-- name: tell_progress
+insert into progress (task_n, step, attempt, done, total, at, text)
+select l.task_n, l.step, l.attempt, :done, :total, :at, :text from lease l
+where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
+on conflict (task_n, step) do update set attempt = excluded.attempt, done = excluded.done, total = excluded.total,
+    at = excluded.at, text = excluded.text
+returning 1
+
+-- name: journal_started
+insert into run_journal (task_n, step, run, n, kind, name, fingerprint, attempt, tokens_in, tokens_out, micros,
+    started_at, done_at, body)
+select l.task_n, l.step, :run, :n, :kind, :name, :fingerprint, l.attempt, 0, 0, 0, :at, 0, null from lease l
+where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
+on conflict (task_n, step, run, n) do update set attempt = excluded.attempt, started_at = excluded.started_at
+where run_journal.fingerprint = excluded.fingerprint and run_journal.done_at = 0
+returning 1
+
+-- name: journal_done
+insert into run_journal (task_n, step, run, n, kind, name, fingerprint, attempt, tokens_in, tokens_out, micros,
+    started_at, done_at, body)
+select l.task_n, l.step, :run, :n, :kind, :name, :fingerprint, l.attempt, :tokens_in, :tokens_out, :micros,
+    :started_at, :done_at, :body from lease l
+where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
+on conflict (task_n, step, run, n) do update set attempt = excluded.attempt, tokens_in = excluded.tokens_in,
+    tokens_out = excluded.tokens_out, micros = excluded.micros, done_at = excluded.done_at, body = excluded.body
+where run_journal.fingerprint = excluded.fingerprint and run_journal.done_at = 0
+returning 1
+
+-- name: put_checkpoint
+insert into checkpoint (task_n, step, run, attempt, position, tree, at)
+select l.task_n, l.step, :run, l.attempt, :position, :tree, :at from lease l
+where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
+returning 1
+
+-- name: put_chunk
+insert into chunk (task_id, step, attempt, n, stream, at, body)
+select t.id, l.step, l.attempt, :n, :stream, :at, :body from task t join lease l on l.task_n = t.n
+where t.id = :task_id and l.step = :step and l.attempt = :attempt
+on conflict (task_id, step, attempt, n) do update set n = excluded.n
+returning 1
+
+-- name: drop_chunks
+delete from chunk where task_id = :task_id and step = :step and attempt = :attempt and n >= :first and n < :end
+and exists (select 1 from task t join lease l on l.task_n = t.n
+    where t.id = :task_id and l.step = :step and l.attempt = :attempt)
+
+-- name: feed
+select t.id, e.seq, e.at, e.kind, e.v, e.body, e.actor, e.op, e.pos from event e join task t on t.n = e.task_n
+where e.pos > :cursor order by e.pos limit :limit
+
+-- name: take_mutex
+-- One row if it was taken, none if it is not free: without waiting for another transaction, here as in the other dialect.
+insert into mutex (name, task_n, step, attempt, at) values (:name, :task_n, :step, :attempt, :at)
+on conflict (name) do nothing
+returning 1
+
+-- name: open_tickets
+-- In the order of the rows.  Who queues already keeps its place.
+insert into mutex_ticket (name, task_n, step, at, called_at)
+select r.value ->> 1, :task_n, r.value ->> 0, :at, 0 from jsonb_each(:rows) r where true
+on conflict (task_n, step) do update set called_at = 0
+
+-- name: close_tickets
+delete from mutex_ticket where task_n = :task_n and step in (select value from json_each(:keys))
+
+-- name: newest_event
+select task_n from event order by pos desc limit 1

@@ -53,9 +53,7 @@ create index task_of_parent on task (parent) where parent is not null;
 create index task_open on task (n) where ended_at = 0;
 create index task_open_of_workspace on task (workspace_id, n) where ended_at = 0;
 create index task_closing on task (n) where state = 'closing';
--- whom a worker, and whom a scheduler may serve next
-create index task_serving on task (priority desc, served_at) where admits = 2 and ready > ready_system;
-create index task_serving_system on task (priority desc, served_at) where admits > 0 and ready_system > 0;
+create index task_ended on task (ended_at, n) where ended_at > 0;  -- for retention
 
 -- What the submitter chose; apart from `task`, whose rows are written again and again.
 create table task_options (
@@ -109,6 +107,7 @@ create index step_merging on step (due_at) where state = 'merging';
 create index step_asking on step (task_n, began_at) where state = 'waiting' and waiting_for = 'user';
 create index step_untold on step (task_n) where untold = 1;
 create index step_item on step (task_n, owner, item, expansion) where item is not null;
+create index step_value on step (task_n) where replace(rest, '"$artifact"', '') <> rest;  -- names bytes
 
 -- `step` needs `need`.  No index the other way: no decision asks for a step's needs (it counts its blockers), a view
 -- may read the edges of its task, and one byte in ten of a finished step would go into it.
@@ -188,7 +187,8 @@ create table outbox (
 create index outbox_of_task on outbox (task_n, step);
 create index outbox_due on outbox (due_at);
 
--- One row per task and pool that has something ready for it; `offer_at` null while the task admits no claim.
+-- What a task has for the workers of a pool: its earliest ready step falls due at `offer_at`, null while nothing is
+-- ready or the task admits no claim.  A row per task and pool that ever had something ready, until the task ends.
 create table offer (
     task_n    integer not null,
     pool      text    not null,
@@ -197,8 +197,10 @@ create table offer (
     offer_at  integer,
     primary key (task_n, pool)
 ) strict, without rowid;
-create index offer_next on offer (pool, priority desc, served_at) where offer_at is not null;
+-- whom a worker, or a scheduler, serves next; a task whose steps are all in backoff is passed over within the index
+create index offer_next on offer (pool, priority desc, served_at, offer_at) where offer_at is not null;
 
+-- Held by a running attempt.  The key is the exclusion.
 create table mutex (
     name    text    primary key,
     task_n  integer not null,
@@ -208,6 +210,7 @@ create table mutex (
 ) strict, without rowid;
 create index mutex_of_step on mutex (task_n, step);
 
+-- First come, first served: `n` is the order.
 create table mutex_ticket (
     n         integer primary key autoincrement,
     name      text    not null,
@@ -218,6 +221,8 @@ create table mutex_ticket (
 ) strict;
 create unique index mutex_ticket_of_step on mutex_ticket (task_n, step);
 create index mutex_ticket_next on mutex_ticket (name, n);
+create index mutex_ticket_of_task on mutex_ticket (name, task_n, n);
+create index mutex_ticket_called on mutex_ticket (called_at, name) where called_at > 0;
 
 -- Turns and tool calls of a run, begun or finished.
 create table run_journal (
@@ -321,8 +326,7 @@ insert into sqlite_stat1 (tbl, idx, stat) values
     ('task', 'task_open', '500 1'),
     ('task', 'task_open_of_workspace', '500 50 1'),
     ('task', 'task_closing', '2 1'),
-    ('task', 'task_serving', '100 100 2'),
-    ('task', 'task_serving_system', '20 20 2'),
+    ('task', 'task_ended', '19500 1 1'),
     ('step', 'step', '2000000 20000 1'),
     ('step', 'step_open', '50000 1000 100'),
     ('step', 'step_ready', '5000 500 400 5'),
@@ -332,6 +336,7 @@ insert into sqlite_stat1 (tbl, idx, stat) values
     ('step', 'step_asking', '200 10 1'),
     ('step', 'step_untold', '50 5'),
     ('step', 'step_item', '20000 5000 500 2 1'),
+    ('step', 'step_value', '5000 5'),
     ('edge', 'edge', '2000000 20000 10 1'),
     ('event', 'event_seq', '9000000 90000 1'),
     ('event', 'event_op', '90000 900 1'),
@@ -339,6 +344,14 @@ insert into sqlite_stat1 (tbl, idx, stat) values
     ('lease', 'lease_due', '200 1'),
     ('wait', 'wait', '20000 2000 1 1'),
     ('wait', 'wait_name', '20000 2000 20 1'),
+    ('offer', 'offer', '1000 2 1'),
+    ('offer', 'offer_next', '200 50 40 1 1'),
+    ('mutex', 'mutex', '50 1'),
+    ('mutex', 'mutex_of_step', '50 5 1'),
+    ('mutex_ticket', 'mutex_ticket_of_step', '2000 100 1'),
+    ('mutex_ticket', 'mutex_ticket_next', '2000 200 1'),
+    ('mutex_ticket', 'mutex_ticket_of_task', '2000 200 20 1'),
+    ('mutex_ticket', 'mutex_ticket_called', '10 2 1'),
     ('inbox', 'sqlite_autoindex_inbox_1', '10000 100 1'),
     ('inbox', 'inbox_delivery', '10000 100 1'),
     ('inbox', 'inbox_name', '10000 100 20 1'),

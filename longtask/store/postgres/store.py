@@ -1,0 +1,441 @@
+"""PostgreSQL 14 or newer: a pool of connections, one transaction a block or group.
+
+- A block locks its task's row.  The first block of a group may wait for it; a later one waits for nobody (TaskLocked),
+  since two groups that wait for each other's tasks would be a circle.
+- What a block writes waits for company: it travels with the commit, or with the next block's lock, so that a block
+  costs two round trips, and one for each of its further reads.
+- A commit whose answer is lost is looked up: the transaction's number was learned with the lock, and the server keeps
+  the fate of every number.  So a block either happened or did not, and the caller knows which.
+- The time is the server's.  Between two looks at it, the monotonic clock of this machine carries it on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.pq import TransactionStatus
+
+from longtask.core.errors import LongTaskError, Refused, StoreError, StoreUnavailable
+from longtask.core.events import Event
+from longtask.store.base import Here, Params, below
+from longtask.store.contract import Alarm, Chunk, Ref
+from longtask.store.postgres import fusing, migrating
+from longtask.store.postgres.address import Address
+from longtask.store.postgres.hints import TELL_EVERY_S, Hints
+from longtask.store.postgres.pool import LINES_MAX, Pool
+from longtask.store.postgres.session import Session, Trace
+from longtask.store.postgres.trouble import broken, told
+from longtask.store.queries import load, numbered
+from longtask.store.reads import SqlStore
+from longtask.store.rows import Row, to_event
+
+FATE_PATIENCE_S = 15.0  # how long the fate of a commit is asked for: longer than a server keeps a silent transaction
+FATE_EVERY_S = 0.05
+LEARN_EVERY_MS = 60_000  # after so long without a look at the server's clock it is asked for
+STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps, where one does
+TRACED = ("insert_events", "insert_signal")  # who repeats any other write does no harm
+CURSOR = re.compile(r"([0-9]{1,19})\.([0-9]{1,18})")
+
+
+def _trace(name: str, params: Params) -> tuple[str, Params]:
+    """By what statement such a write is found again."""
+    if name == "insert_signal":
+        return "delivered", params
+    seq, *_, body = json.loads(params["rows"])[-1]
+    return "event_there", {**params, "seq": seq, "body": body}
+
+
+def _steady_ms() -> int:
+    return time.clock_gettime_ns(STEADY) // 1_000_000
+
+
+A = TypeVar("A")  # an answer
+
+
+class _Own(threading.local):
+    """What belongs to one thread: the transaction under way."""
+
+    here: Here | None = None
+    session: Session | None = None
+    xid: str | None = None  # once the server has told it
+    written: bool = False  # the transaction holds writes, sent or waiting in the queue
+    queue: list[bytes]  # to be sent with what comes next
+    parts: dict[str, Params]  # of the one statement that most of a block's writes become, in front of the queue's end
+    traces: list[tuple[str, Params]]  # writes by which the transaction can be told from another one
+
+    def __init__(self) -> None:
+        self.queue, self.parts, self.traces = [], {}, []
+
+    def reset(self, session: Session | None, queue: list[bytes]) -> None:
+        self.session, self.queue, self.parts, self.traces = session, queue, {}, []
+        self.xid, self.written = None, False
+
+
+class PostgresStore(SqlStore):
+    """`contract.Store` on PostgreSQL.
+
+    `url` may name the schema (`?schema=longtask`).  `clock` answers ms since 1970 in place of the server; `fault`: see
+    base.py; `trace` is called with every statement and its parameters before it is sent.  A schema that is not there
+    is made (`create`); one of an older version is refused: a fleet is migrated when its operators say so.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        clock: Callable[[], int] | None = None,
+        *,
+        fault: Callable[[str], None] | None = None,
+        trace: Trace | None = None,
+        lines_max: int = LINES_MAX,
+        create: bool = True,
+    ) -> None:
+        super().__init__(load("postgres"), clock or self._server_now, fault)
+        self.address = Address.parse(url)
+        self._clock = clock
+        self._own = _Own()
+        self._hints: Hints | None = None
+        self._told_at = 0.0
+        self._ahead_ms = 0  # of the server's clock, against our steady one
+        self._learned_at = 0
+        texts = {**self.queries, fusing.NAME: fusing.fused(self.queries)}
+        statements = {name: numbered(sql) for name, sql in texts.items()}
+        self._answering = {name for name, sql in self.queries.items() if re.search(r"\breturning\b", sql)}
+        self._pool = Pool(self.address, statements, trace, lines_max)
+        try:
+            with self._pool.session() as session, self._telling():
+                migrating.prepare(session.line, self.address, create)
+                self._learn(session.last(session.call("clock", {}))[0][0])
+        except BaseException:
+            self._pool.close()
+            raise
+
+    # time
+
+    def _server_now(self) -> int:
+        at = _steady_ms()
+        if at - self._learned_at > LEARN_EVERY_MS and self._own.session is None:
+            self._learned_at = at
+            with suppress(LongTaskError):  # who asks for the time has other calls to be told by
+                self._learn(self._apart("clock", {})[0][0])
+        return _steady_ms() + self._ahead_ms
+
+    def _learn(self, server_ms: int) -> None:
+        self._learned_at = _steady_ms()
+        self._ahead_ms = server_ms - self._learned_at
+
+    # statements
+
+    @property
+    def here(self) -> Here:
+        own = self._own
+        if own.here is None:
+            own.here = Here()
+        return own.here
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise told(error, self.address.shown) from error
+
+    @contextmanager
+    def _within(self) -> Iterator[None]:
+        """Around a statement of the transaction: the server keeps nothing of one in which any has failed, so whoever
+        swallows the error must not find the rest of the group committed."""
+        try:
+            with self._telling():
+                yield
+        except LongTaskError as error:
+            if self.here.group:
+                self.here.lost = error
+            raise
+
+    def select(self, name: str, params: Params) -> list[Row]:
+        session = self._own.session
+        if session is None:
+            return self._apart(name, params)
+        with self._within():
+            return self._reading(lambda session: self._now(session.call(name, params)))
+
+    def run(self, name: str, params: Params) -> list[Row]:
+        own = self._own
+        assert own.session is not None, "a block has its session"
+        own.written = True
+        if name in TRACED:
+            own.traces.append((name, params))
+        if name in own.parts or name not in fusing.PARTS:
+            self._close_parts()
+        if name in fusing.PARTS:
+            own.parts[name] = params
+            return []
+        call = own.session.call(name, params)
+        if name in self._answering:
+            with self._within():
+                return self._now(call)
+        own.queue.append(call)
+        return []
+
+    def _flush(self) -> list[bytes]:
+        """What waits, in its order; nothing waits any more."""
+        self._close_parts()
+        own = self._own
+        queue, own.queue = own.queue, []
+        return queue
+
+    def _close_parts(self) -> None:
+        own = self._own
+        if not own.parts:
+            return
+        assert own.session is not None, "a block has its session"
+        parts, own.parts = own.parts, {}
+        whole = fusing.together(parts)
+        if whole is not None:
+            own.queue.append(own.session.call(fusing.NAME, whole))
+        else:
+            own.queue += [own.session.call(name, params) for name, params in parts.items()]
+
+    def _now(self, call: bytes) -> list[Row]:
+        """Sends what waits and this; the rows of this."""
+        own = self._own
+        assert own.session is not None
+        return own.session.last(*self._flush(), call)
+
+    def single(self, name: str, params: Params) -> list[Row]:
+        here = self.here
+        if here.begun:
+            self._own.written = True
+            try:
+                return self.select(name, params)
+            except LongTaskError as error:
+                here.lost = error
+                self._undo(here)
+                raise
+        self.fault("single")
+        rows = self._apart(name, params)
+        self.fault("single.committed")
+        return rows
+
+    def _apart(self, name: str, params: Params) -> list[Row]:
+        """A statement of its own.  Every one may be sent again when its answer was lost: repeated, it changes nothing
+        more, and answers the same (`condemn_blob` and `forget_blob`: or no, which makes a collector let go)."""
+        with self._telling():
+            try:
+                with self._pool.session() as session:
+                    return self._once(session, name, params)
+            except psycopg.Error as error:
+                if not broken(error):
+                    raise
+            with self._pool.session(fresh=True) as session:
+                return self._once(session, name, params)
+
+    @staticmethod
+    def _once(session: Session, name: str, params: Params) -> list[Row]:
+        try:
+            return session.last(session.call(name, params))
+        except BaseException as error:
+            if not (isinstance(error, psycopg.Error) and broken(error)):
+                with suppress(psycopg.Error):
+                    session.undo()
+            raise
+
+    # blocks
+
+    def begin(self) -> None:
+        self._enter(self._pool.take())
+
+    def _enter(self, session: Session) -> None:
+        self._own.reset(session, [session.command("begin")])
+
+    def _reading(self, send: Callable[[Session], A]) -> A:
+        """Sends it once more if nothing was locked or written yet: the connection may have died while it lay idle."""
+        own = self._own
+        assert own.session is not None
+        try:
+            return send(own.session)
+        except psycopg.Error as error:
+            if own.xid is not None or own.written or not broken(error):
+                raise
+        self._leave()
+        self._enter(self._pool.take(fresh=True))
+        return send(own.session)
+
+    def header(self, task_id: str, key: str) -> tuple[int, list[Row]]:
+        own = self._own
+        with self._within():
+            locked, rows = self._reading(lambda session: self._lock_and_read(session, task_id, key))
+        if not rows:
+            return self.now(), []
+        *row, server_ms, own.xid = rows[0]
+        self._learn(server_ms)
+        if not locked:
+            raise self.address.locked(task_id)
+        return server_ms if self._clock is None else self.now(), [row]
+
+    def _lock_and_read(self, session: Session, task_id: str, key: str) -> tuple[bool, list[Row]]:
+        """Two statements, so that the second one reads what was committed while the first one waited."""
+        own = self._own
+        first = own.xid is None and not own.written
+        lock = session.call("lock_task" if first else "lock_task_now", {"id": task_id})
+        header = session.call("header", {"id": task_id, "key": key})
+        if first:
+            return True, session.last(*self._flush(), lock, header)
+        *_, locked, rows = session.send(*self._flush(), lock, header)
+        return bool(locked), rows
+
+    def commit(self) -> None:
+        own = self._own
+        session = own.session
+        assert session is not None, "a commit ends a transaction"
+        with self._telling():
+            if session.line.info.transaction_status is TransactionStatus.INERROR:
+                raise StoreError("this block was rolled back by an error that was not heeded; leave it and try again")
+            if own.xid is None:  # a task was created: no header was read
+                own.xid = self._now(session.call("transaction", {}))[0][0]
+            xid = own.xid
+            assert xid is not None
+            try:
+                self._now(session.command("commit"))
+            except psycopg.Error as error:
+                if not broken(error) and not session.line.closed:
+                    raise
+                writes = own.traces
+                self._leave()
+                if not self._committed(xid, writes):
+                    raise
+                return
+        self._leave()
+
+    def _committed(self, xid: str, writes: Sequence[tuple[str, Params]]) -> bool:
+        """Raises StoreUnavailable if nobody can be asked.
+
+        A server that crashes forgets numbers that no durable record names, and gives them out again: another
+        transaction's fate may be told.  So what was written is looked for too, if anything was that matters."""
+        until = time.monotonic() + FATE_PATIENCE_S
+        while True:
+            fate = "unknown"
+            with suppress(psycopg.Error, LongTaskError), self._pool.session(fresh=True) as session:
+                try:
+                    fate = session.last(session.call("fate", {"xid": xid}))[0][0]
+                    if fate == "committed" and not all(session.last(session.call(*_trace(*write))) for write in writes):
+                        fate = "aborted"
+                except errors.InvalidParameterValue:  # "in the future": a crash has lost it, and nobody has it anew yet
+                    fate = "aborted"
+                    session.undo()
+            if fate in ("committed", "aborted"):
+                return fate == "committed"
+            if time.monotonic() > until:
+                raise StoreUnavailable(
+                    f"database {self.address.shown}: the connection broke during a commit, and for "
+                    f"{FATE_PATIENCE_S:.0f} s nobody could be asked whether it happened; look at the state before you "
+                    "repeat the call"
+                )
+            time.sleep(FATE_EVERY_S)  # the server has not yet noticed that its client is gone, or it is restarting
+
+    def rollback(self) -> None:
+        session = self._own.session
+        if session is None:
+            return
+        with suppress(psycopg.Error):
+            session.undo()
+        self._leave()
+
+    def _leave(self) -> None:
+        session = self._own.session
+        self._own.reset(None, [])
+        if session is not None:
+            self._pool.give(session)
+
+    # hints
+
+    @property
+    def hinted(self) -> bool:
+        return self._hints is not None and self._hints.heard
+
+    def wait(self, seconds: float) -> None:
+        """The first wait makes this process one that listens."""
+        if self._hints is None:
+            self._hints = Hints(self.address)
+        self._hints.wait(seconds)
+
+    def tell(self) -> None:
+        if self._hints is not None:
+            self._hints.tell()
+        elif (now := time.monotonic()) - self._told_at >= TELL_EVERY_S:  # a caller that comes and goes
+            self._told_at = now
+            with suppress(psycopg.Error, LongTaskError), self._pool.session() as session:
+                session.last(session.command(f"notify {self.address.channel}"))
+
+    # output
+
+    def put_output(self, ref: Ref, attempt: int, chunks: Sequence[Chunk]) -> bool:
+        if not chunks:
+            return bool(self.select("holds", {"task_id": ref.task_id, "step": ref.step, "attempt": attempt}))
+        now = self.now()
+        return bool(self.single("put_chunks", {
+            "task_id": ref.task_id, "step": ref.step, "attempt": attempt,
+            "numbers": [c.n for c in chunks], "streams": [c.stream for c in chunks],
+            "ats": [c.at or now for c in chunks], "bodies": [c.body for c in chunks],
+        }))  # fmt: skip
+
+    def drop_output(self, ref: Ref, attempt: int, numbers: range) -> bool:
+        assert numbers.step == 1, "chunks are dropped in one piece"
+        key = {"task_id": ref.task_id, "step": ref.step, "attempt": attempt}
+        return bool(self.single("drop_chunks", key | {"first": numbers.start, "end": numbers.stop}))
+
+    def output(self, ref: Ref, attempt: int, after: int, limit: int) -> list[Chunk]:
+        params = {"task_id": ref.task_id, "step": ref.step, "attempt": attempt, "after": after, "limit": below(limit)}
+        return [Chunk(*row) for row in self.select("output", params)]
+
+    # reads
+
+    def feed(self, cursor: str, limit: int) -> tuple[list[Event], str]:
+        place = CURSOR.fullmatch(cursor or "0.0")
+        if place is None:
+            raise Refused(f"cursor {cursor!r} is none of this database; begin without one")
+        rows = self.select("feed", {"xid": place[1], "pos": int(place[2]), "limit": below(limit)})
+        events = [to_event(row[:-1]) for row in rows]
+        return events, f"{rows[-1][-1]}.{rows[-1][-2]}" if rows else cursor
+
+    # upkeep
+
+    def verify(self) -> list[str]:
+        return [f"database {self.address.shown}: {row[0]}" for row in self.select("damage", {})]
+
+    def alarms(self) -> list[Alarm]:
+        found = [
+            Alarm(
+                f"{who} has kept a transaction open for {seconds:,} s",
+                "no row that was replaced since then can be cleared away: claims slow down by the minute",
+                f"end it: {mend};",
+            )
+            for who, seconds, mend in self.select("oldest_snapshots", {})
+        ]
+        settings: dict[str, str] = {row[0]: row[1] for row in self.select("settings", {})}
+        for name in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):
+            if settings.get(name) == "off":
+                why = (
+                    "dead rows are never cleared away" if name == "autovacuum" else "a crash of the server loses steps"
+                )
+                found.append(Alarm(f"the server runs with {name} off", why, f"alter system set {name} = on;"))
+        used, most = self.select("connections", {})[0][0], int(settings["max_connections"])
+        if used > 0.85 * most:
+            what = f"{used} of the server's {most} connections are in use"
+            found.append(Alarm(what, "workers and callers will be refused", "raise max_connections, or end some"))
+        for table, live, dead in self.select("dead_rows", {}):
+            what = f"table {table!r} has {dead:,} dead rows to {live:,} living ones"
+            found.append(Alarm(what, "every search wades through them", f"vacuum {self.address.schema}.{table};"))
+        return found
+
+    def close(self) -> None:
+        if self._hints is not None:
+            self._hints.close()
+        self._pool.close()

@@ -1,0 +1,223 @@
+-- What stands here under the name that it has in the other dialect too: locking reads, bulk rows as one statement, and
+-- the writes of a running attempt, which hold its lease row for the length of their statement: who closes the lease
+-- waits for them, and they wait for who closes it and then find none.
+-- A list of rows comes as one JSON text: an array of arrays in the order of the columns.
+
+-- name: lock_task
+select n from task where id = :id for no key update
+
+-- name: lock_task_now
+select n from task where id = :id for no key update skip locked
+
+-- name: header
+select t.*, s.*, l.attempt, l.worker, l.due_at, l.timeout_at, l.stop,
+    cast(extract(epoch from clock_timestamp()) * 1000 as bigint), cast(pg_current_xact_id() as text)
+from task t
+left join step s on s.task_n = t.n and s.key = :key
+left join lease l on l.task_n = t.n and l.step = :key
+where t.id = :id
+
+-- name: steps
+select s.* from step s where s.task_n = :task_n
+and s.key = any (array(select jsonb_array_elements_text(cast(:keys as jsonb))))
+
+-- name: upsert_steps
+insert into step (task_n, key, kind, stage, spec, owner, item, expansion, weight, pool, state, due_at, delayed, told,
+    untold, attempt, worker, base, began_at, ended_at, timeout_at, waiting_for, rest)
+select :task_n, r.v ->> 0, r.v ->> 1, cast(r.v ->> 2 as integer), cast(r.v ->> 3 as integer), r.v ->> 4,
+    cast(r.v ->> 5 as integer), cast(r.v ->> 6 as integer), cast(r.v ->> 7 as bigint), r.v ->> 8, r.v ->> 9,
+    cast(r.v ->> 10 as bigint), cast(r.v ->> 11 as smallint), r.v ->> 12, cast(r.v ->> 13 as smallint),
+    cast(r.v ->> 14 as integer), r.v ->> 15, r.v ->> 16, cast(r.v ->> 17 as bigint), cast(r.v ->> 18 as bigint),
+    cast(r.v ->> 19 as bigint), r.v ->> 20, r.v ->> 21
+from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+on conflict (task_n, key) do update set spec = excluded.spec, expansion = excluded.expansion,
+    weight = excluded.weight, state = excluded.state, due_at = excluded.due_at, delayed = excluded.delayed,
+    told = excluded.told, untold = excluded.untold, attempt = excluded.attempt, worker = excluded.worker,
+    base = excluded.base, began_at = excluded.began_at, ended_at = excluded.ended_at,
+    timeout_at = excluded.timeout_at, waiting_for = excluded.waiting_for, rest = excluded.rest
+
+-- name: insert_events
+-- `xid` never falls within a task: a later block of a group may write after a transaction with a higher number, and the
+-- feed, which is in the order of `xid`, tells a task's events in theirs.
+insert into event (task_n, seq, at, kind, v, actor, op, body, xid)
+select :task_n, cast(r.v ->> 0 as integer), :at, r.v ->> 1, cast(r.v ->> 2 as smallint), :actor, r.v ->> 3, r.v ->> 4,
+    greatest(pg_current_xact_id(), (select e.xid from event e where e.task_n = :task_n order by e.seq desc limit 1))
+from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+
+-- name: insert_edges
+insert into edge (task_n, need, step)
+select :task_n, r.v ->> 0, r.v ->> 1 from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+
+-- name: insert_specs
+insert into spec (task_n, number, body)
+select :task_n, cast(r.v ->> 0 as integer), r.v ->> 1 from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+
+-- name: close_leases
+delete from lease where task_n = :task_n
+and step = any (array(select jsonb_array_elements_text(cast(:keys as jsonb))))
+
+-- name: open_leases
+insert into lease (task_n, step, attempt, worker, due_at, timeout_at, stop)
+select :task_n, r.v ->> 0, cast(r.v ->> 1 as integer), r.v ->> 2, cast(r.v ->> 3 as bigint),
+    cast(r.v ->> 4 as bigint), r.v ->> 5
+from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+
+-- name: stop_leases
+update lease set stop = :why where task_n = :task_n
+and step = any (array(select jsonb_array_elements_text(cast(:keys as jsonb))))
+
+-- name: close_waits
+delete from wait where task_n = :task_n
+and step = any (array(select jsonb_array_elements_text(cast(:keys as jsonb))))
+
+-- name: open_waits
+insert into wait (task_n, step, n, name, ask, kind)
+select :task_n, r.v ->> 0, cast(r.v ->> 1 as integer), r.v ->> 2, cast(r.v ->> 3 as integer), ''
+from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+
+-- name: insert_artifacts
+insert into artifact (task_n, step, attempt, name, digest, size_bytes, media_type, at, body)
+select :task_n, r.v ->> 0, cast(r.v ->> 1 as integer), r.v ->> 2, r.v ->> 3, cast(r.v ->> 4 as bigint), r.v ->> 5,
+    :at, r.v ->> 6
+from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+
+-- --- a running attempt --------------------------------------------------------------------------------------------
+
+-- name: tell_progress
+insert into progress (task_n, step, attempt, done, total, at, text)
+select l.task_n, l.step, l.attempt, :done, :total, :at, :text from lease l
+where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
+for share of l
+on conflict (task_n, step) do update set attempt = excluded.attempt, done = excluded.done, total = excluded.total,
+    at = excluded.at, text = excluded.text
+returning 1
+
+-- name: journal_started
+insert into run_journal (task_n, step, run, n, kind, name, fingerprint, attempt, tokens_in, tokens_out, micros,
+    started_at, done_at, body)
+select l.task_n, l.step, :run, :n, :kind, :name, :fingerprint, l.attempt, 0, 0, 0, :at, 0, null from lease l
+where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
+for share of l
+on conflict (task_n, step, run, n) do update set attempt = excluded.attempt, started_at = excluded.started_at
+where run_journal.fingerprint = excluded.fingerprint and run_journal.done_at = 0
+returning 1
+
+-- name: journal_done
+insert into run_journal (task_n, step, run, n, kind, name, fingerprint, attempt, tokens_in, tokens_out, micros,
+    started_at, done_at, body)
+select l.task_n, l.step, :run, :n, :kind, :name, :fingerprint, l.attempt, :tokens_in, :tokens_out,
+    cast(:micros as bigint), :started_at, :done_at, :body from lease l
+where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
+for share of l
+on conflict (task_n, step, run, n) do update set attempt = excluded.attempt, tokens_in = excluded.tokens_in,
+    tokens_out = excluded.tokens_out, micros = excluded.micros, done_at = excluded.done_at, body = excluded.body
+where run_journal.fingerprint = excluded.fingerprint and run_journal.done_at = 0
+returning 1
+
+-- name: put_checkpoint
+insert into checkpoint (task_n, step, run, attempt, position, tree, at)
+select l.task_n, l.step, :run, l.attempt, :position, :tree, :at from lease l
+where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
+for share of l
+returning 1
+
+-- name: put_chunks
+insert into chunk (task_id, step, attempt, n, stream, at, body)
+select t.id, l.step, l.attempt, c.n, c.stream, c.at, c.body
+from task t join lease l on l.task_n = t.n
+cross join unnest(cast(:numbers as integer[]), cast(:streams as text[]), cast(:ats as bigint[]),
+    cast(:bodies as bytea[])) c (n, stream, at, body)
+where t.id = :task_id and l.step = :step and l.attempt = :attempt
+for share of l
+on conflict (task_id, step, attempt, n) do update set n = excluded.n
+returning 1
+
+-- name: drop_chunks
+with held as (
+    select 1 from task t join lease l on l.task_n = t.n
+    where t.id = :task_id and l.step = :step and l.attempt = :attempt for share of l
+), dropped as (
+    delete from chunk where task_id = :task_id and step = :step and attempt = :attempt and n >= :first and n < :end
+    and exists (select 1 from held)
+)
+select 1 from held
+
+-- --- mutexes ------------------------------------------------------------------------------------------------------
+
+-- name: take_mutex
+-- Waits for nobody: a name that another transaction takes just now is under its advisory lock, one that it gives back is
+-- still seen here.
+insert into mutex (name, task_n, step, attempt, at) select :name, :task_n, :step, :attempt, :at
+where not exists (select 1 from mutex m where m.name = :name)
+and pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' ' || :name, 0))
+on conflict (name) do nothing
+returning 1
+
+-- name: open_tickets
+insert into mutex_ticket (name, task_n, step, at, called_at)
+select r.v ->> 1, :task_n, r.v ->> 0, :at, 0 from jsonb_array_elements(cast(:rows as jsonb)) with ordinality r (v, n)
+order by r.n
+on conflict (task_n, step) do update set called_at = 0
+
+-- name: close_tickets
+delete from mutex_ticket where task_n = :task_n
+and step = any (array(select jsonb_array_elements_text(cast(:keys as jsonb))))
+
+-- --- reads --------------------------------------------------------------------------------------------------------
+
+-- name: feed
+select t.id, e.seq, e.at, e.kind, e.v, e.body, e.actor, e.op, e.pos, cast(e.xid as text)
+from event e join task t on t.n = e.task_n
+where e.xid >= cast(cast(:xid as text) as xid8) and (e.xid > cast(cast(:xid as text) as xid8) or e.pos > :pos)
+and e.xid < pg_snapshot_xmin(pg_current_snapshot())
+order by e.xid, e.pos limit :limit
+
+-- --- the server ---------------------------------------------------------------------------------------------------
+
+-- name: clock
+select cast(extract(epoch from clock_timestamp()) * 1000 as bigint)
+
+-- name: transaction
+select cast(pg_current_xact_id() as text)
+
+-- name: fate
+select pg_xact_status(cast(cast(:xid as text) as xid8))
+
+-- name: event_there
+select 1 from event where task_n = :task_n and seq = :seq and at = :at and actor = :actor and body = :body
+
+-- name: damage
+select 'index ' || c.relname || ' is not valid: run reindex index ' || c.relname from pg_index i
+join pg_class c on c.oid = i.indexrelid join pg_namespace n on n.oid = c.relnamespace
+where not i.indisvalid and n.nspname = current_schema()
+union all
+select 'the server has met ' || checksum_failures || ' broken pages of this database: look at its disk, restore a backup'
+from pg_stat_database where datname = current_database() and checksum_failures > 0
+limit 100
+
+-- name: oldest_snapshots
+-- Whoever keeps dead rows alive: transactions of this database, and prepared ones.
+select 'process ' || a.pid || ' (' || coalesce(nullif(a.application_name, ''), 'unnamed') || ', ' || a.state || ')',
+    cast(extract(epoch from clock_timestamp() - a.xact_start) as bigint), 'select pg_terminate_backend(' || a.pid || ')'
+from pg_stat_activity a
+where a.datname = current_database() and a.backend_type = 'client backend'
+and (a.backend_xmin is not null or a.backend_xid is not null)
+and a.xact_start < clock_timestamp() - interval '60 seconds'
+union all
+select 'prepared transaction ' || quote_literal(p.gid),
+    cast(extract(epoch from clock_timestamp() - p.prepared) as bigint), 'rollback prepared ' || quote_literal(p.gid)
+from pg_prepared_xacts p
+where p.database = current_database() and p.prepared < clock_timestamp() - interval '60 seconds'
+order by 2 desc limit 20
+
+-- name: settings
+select name, setting from pg_settings
+where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'autovacuum', 'max_connections')
+
+-- name: connections
+select count(*) from pg_stat_activity where backend_type = 'client backend'
+
+-- name: dead_rows
+select relname, n_live_tup, n_dead_tup from pg_stat_user_tables
+where schemaname = current_schema() and n_dead_tup > 20000 and n_dead_tup > 4 * n_live_tup
+order by n_dead_tup desc limit 20

@@ -1,0 +1,17 @@
+"""A look at the rows themselves, past the contract, on either database."""
+
+from typing import Any
+
+from longtask.store.contract import Store
+from longtask.store.postgres.store import PostgresStore
+from longtask.store.rows import Row
+from longtask.store.sqlite import SqliteStore
+
+
+def rows(store: Store, sql: str, *params: Any) -> list[Row]:
+    """`?` stands for a parameter.  Outside of any block."""
+    if isinstance(store, PostgresStore):
+        with store._pool.session() as session:
+            return session.line.execute(sql.replace("?", "%s").encode(), params).fetchall()
+    assert isinstance(store, SqliteStore)
+    return store._line.run(sql, params)
