@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from longtask import __version__
 from longtask.config import Config
 from longtask.core.errors import StoreError
 from longtask.core.model import Json, JsonMap, Kind, StepSpec, Task, TaskState
@@ -25,6 +26,7 @@ from longtask.engine.desk import Desk
 from longtask.engine.records import TaskRecords
 from longtask.engine.scope import Scopes
 from longtask.store.artifacts import ArtifactStore
+from longtask.store.artifacts.folder import Folder
 from longtask.store.contract import Store, WorkerRow
 from longtask.store.sqlite import SqliteStore
 
@@ -32,11 +34,17 @@ from longtask.store.sqlite import SqliteStore
 if TYPE_CHECKING:
     from longtask.engine.loop import Loop
     from longtask.engine.merging import MergeResult
+    from longtask.engine.upkeep import Upkeep
     from longtask.engine.worker import Worker
     from longtask.steps.contract import Executor
     from longtask.steps.places import Places
+    from longtask.workspace.beside import Beside
+    from longtask.workspace.workspace import Workspace
 
-NO_WORKSPACE = "none"  # where artifacts of tasks without a repository are kept
+FOLLOW_AGAIN_S = 600.0  # then a hub that was put back from a backup, say, is looked at again
+FOLLOWED_MAX = 10_000
+
+POSTGRES = ("postgresql", "postgres")  # schemes of a URL
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,32 +79,78 @@ class Language:
 
 
 class GitMerger:
-    """`engine.merging.Merger`."""
+    """`engine.merging.Merger`.
 
-    def __init__(self, home: Path) -> None:
+    With a hub that machines share, what talks to it is done beside the caller, whose loop has other work to do: a merge
+    that takes longer is asked for again, and references follow when they can.
+    """
+
+    def __init__(self, home: Path, shared: str | None = None) -> None:
         self._home = home
-        self._following = threading.Lock()  # two threads that move one branch would be in each other's way
+        self._shared = shared
+        self._moving = threading.Lock()  # two threads that move one branch would be in each other's way
+        self._beside: Beside | None = None
+        self._followed: dict[str, tuple[str | None, TaskState, float]] = {}  # by task, and when
 
     def merge(self, workspace_id: str, head: str, commit: str, message: str) -> MergeResult:
+        if self._shared is None:
+            return self._merge(workspace_id, head, commit, message)
+        return self._aside().ask(self._merge, workspace_id, head, commit, message)
+
+    def _merge(self, workspace_id: str, head: str, commit: str, message: str) -> MergeResult:
         from longtask.engine.merging import MergeResult
         from longtask.workspace.merge import Merged
-        from longtask.workspace.workspace import Workspace
 
-        result = Workspace.at(self._home, workspace_id).merge(head, commit, message)
+        result = self.workspace(workspace_id).merge(head, commit, message)
         return MergeResult(result.commit) if isinstance(result, Merged) else MergeResult(None, result.paths)
 
     def follow(self, task: Task) -> None:
+        if self._shared is None:
+            self.follow_now(task)
+        elif self._is_news(task):
+            self._aside().later(task.id, self.follow_now, task)
+
+    def _is_news(self, task: Task) -> bool:
+        """Whoever has seen the hub equal the journal need not look again at once: there are many machines."""
+        head, state, at = self._followed.get(task.id, (None, None, 0.0))
+        return (head, state) != (task.head, task.state) or time.monotonic() - at > FOLLOW_AGAIN_S
+
+    def follow_now(self, task: Task) -> None:
+        """Waits for the hub.  For whoever has submitted a task and runs no worker: it fetches the task's branch.
+
+        Raises LongTaskError.
+        """
         if task.head is None or not task.workspace_id:
             return
-        from longtask.workspace.workspace import Workspace
-
-        workspace = Workspace.at(self._home, task.workspace_id)
-        with self._following:
+        workspace = self.workspace(task.workspace_id)
+        with self._moving:
             workspace.advance(task.id, task.head)
             if task.head != task.base:
                 workspace.publish(branch_of(task), task.head)
             if task.state in (TaskState.COMPLETED, TaskState.CANCELLED):  # a failed one may be taken up again
                 workspace.clean(task.id)
+            if self._shared is not None:
+                if len(self._followed) >= FOLLOWED_MAX:
+                    self._followed.clear()
+                self._followed[task.id] = (task.head, task.state, time.monotonic())
+
+    def workspace(self, workspace_id: str) -> Workspace:
+        from longtask.workspace.workspace import Workspace
+
+        return Workspace.at(self._home, workspace_id, self._shared)
+
+    def _aside(self) -> Beside:
+        if self._beside is None:
+            from longtask.workspace.beside import Beside
+
+            self._beside = Beside()
+        return self._beside
+
+    def close(self) -> None:
+        """What could not follow is found again by whoever runs next."""
+        if self._beside is not None:
+            self._beside.close()
+            self._beside = None
 
 
 def branch_of(task: Task) -> str:
@@ -113,30 +167,57 @@ def new_id() -> str:
 
 
 def open_store(config: Config) -> Store:
-    """A path, or `sqlite:///PATH`.  Raises StoreError."""
+    """A path, `sqlite:///PATH` or `postgresql://…`.  Raises StoreError."""
     scheme, _, rest = config.database.partition("://")
-    if rest and scheme != "sqlite":  # the rest may hold a password
-        raise StoreError(f"database '{scheme}://…': this version keeps tasks in SQLite files; give a path")
-    path = Path(rest.removeprefix("/") if rest else config.database).expanduser()
+    if rest and scheme not in ("sqlite", *POSTGRES):  # the rest may hold a password
+        raise StoreError(f"database '{scheme}://…': give a path, sqlite:///PATH, or postgresql://USER@HOST/NAME")
     try:
         config.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         home = str(config.home)
         raise StoreError(f"folder {home!r}: {error.strerror}; LONGTASK_HOME names another place") from error
-    return SqliteStore(path)
+    if rest and scheme in POSTGRES:
+        from longtask.store.postgres.store import PostgresStore
+
+        return PostgresStore(config.database)
+    return SqliteStore(Path(rest.removeprefix("/") if rest else config.database).expanduser())
+
+
+def migrate_store(config: Config, contract: bool) -> tuple[list[int], list[int]]:
+    """Brings the schema to the newest on which the release before still runs (`contract`: to the newest of all); the
+    numbers applied, and those left.  A file in SQLite migrates itself when it is opened.  Raises StoreError."""
+    if not config.database.startswith(tuple(f"{name}://" for name in POSTGRES)):
+        open_store(config).close()
+        return [], []
+    from longtask.store.postgres.migrating import bring_up
+
+    return bring_up(config.database, contract)
+
+
+def open_artifacts(config: Config, store: Store) -> ArtifactStore:
+    """A folder, or `s3://BUCKET/PREFIX` with the usual AWS_* variables.  Raises StoreError."""
+    scheme, _, rest = config.artifacts.partition("://")
+    if not rest:
+        return ArtifactStore(config.artifacts, store)
+    if scheme != "s3":  # the rest may hold a password
+        raise StoreError(f"artifacts at '{scheme}://…': give a folder, or s3://BUCKET/PREFIX")
+    from longtask.store.artifacts.bucket import Bucket
+
+    return ArtifactStore(Bucket(config.artifacts, Folder(config.artifact_cache)), store)
 
 
 def open_parts(config: Config) -> Parts:
     store = open_store(config)
-    artifacts = ArtifactStore(config.artifacts)
+    artifacts = open_artifacts(config, store)
 
     def read_json(workspace_id: str, digest: str) -> Json:
-        return json.loads(artifacts.read(workspace_id or NO_WORKSPACE, digest))
+        return json.loads(artifacts.read(workspace_id, digest))
 
     scopes = Scopes(store, read_json)
     language = Language()
     desk = Desk(store, scopes, language, new_id)
-    return Parts(config, store, artifacts, scopes, TaskRecords(store, scopes), language, desk, GitMerger(config.home))
+    records, merger = TaskRecords(store, scopes), GitMerger(config.home, config.hub)
+    return Parts(config, store, artifacts, scopes, records, language, desk, merger)
 
 
 def executors(parts: Parts, places: Places) -> Mapping[Kind, Executor]:
@@ -148,12 +229,11 @@ def executors(parts: Parts, places: Places) -> Mapping[Kind, Executor]:
     from longtask.steps.function import FunctionExecutor
     from longtask.steps.places import ToldConflicts
     from longtask.steps.wait import WaitExecutor
-    from longtask.workspace.workspace import Workspace
 
-    language, records, home = parts.expressions, parts.records, parts.config.home
+    language, records, workspace = parts.expressions, parts.records, parts.merger.workspace
 
     def stat(workspace_id: str, base: str, head: str) -> JsonMap:
-        found = Workspace.at(home, workspace_id).stat(base, head)
+        found = workspace(workspace_id).stat(base, head)
         return {
             "files": len(found.files),
             "insertions": found.insertions,
@@ -162,10 +242,10 @@ def executors(parts: Parts, places: Places) -> Mapping[Kind, Executor]:
         }
 
     def diff(workspace_id: str, base: str, head: str) -> bytes:
-        return Workspace.at(home, workspace_id).diff(base, head)
+        return workspace(workspace_id).diff(base, head)
 
     def path_of(workspace_id: str, digest: str) -> Path:
-        return parts.artifacts.path(workspace_id or NO_WORKSPACE, digest)
+        return parts.artifacts.path(workspace_id, digest)
 
     return {
         Kind.RUN: CommandExecutor(language.render, records, path_of),
@@ -197,6 +277,15 @@ def runtime_of(spec: StepSpec) -> str | None:
     return f"{found.name} {found.version}"
 
 
+def make_upkeep(parts: Parts, retention_ms: int | None) -> Upkeep:
+    """`retention_ms` None: tasks are kept for ever."""
+    from longtask.engine.upkeep import Upkeep
+    from longtask.room import Room
+
+    room = Room(parts.config.home, parts.store, parts.artifacts, parts.merger.workspace)
+    return Upkeep(parts.store, room, retention_ms=retention_ms)
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     loop: Loop
@@ -219,23 +308,24 @@ def make_loop(
     from longtask.engine.loop import Loop
     from longtask.engine.merging import follow
     from longtask.engine.scheduler import Scheduler
+    from longtask.engine.upkeep import Keeper
     from longtask.engine.worker import Worker
     from longtask.steps.places import Places
 
     store = parts.store
-    places = Places(parts.config.home)
+    places = Places(parts.config.home, parts.config.hub)
     threads = ThreadPoolExecutor(slots + 4, thread_name_prefix="attempt")
     follower = ThreadPoolExecutor(1, thread_name_prefix="follow")  # one: references are moved in their order
 
     def put_artifact(workspace_id: str, body: bytes, media_type: str) -> JsonMap:
-        stored = parts.artifacts.put(workspace_id or NO_WORKSPACE, body, media_type)
+        stored = parts.artifacts.put(workspace_id, body, media_type)
         return {"digest": stored.digest, "size_bytes": stored.size_bytes}
 
     def put_json(workspace_id: str, value: Json) -> str:
         return str(put_artifact(workspace_id, json.dumps(value).encode(), "application/json")["digest"])
 
     def read_artifact(workspace_id: str, digest: str) -> bytes:
-        return parts.artifacts.read(workspace_id or NO_WORKSPACE, digest)
+        return parts.artifacts.read(workspace_id, digest)
 
     def follow_later(task: Task) -> None:
         follower.submit(follow, parts.merger, task)
@@ -256,13 +346,16 @@ def make_loop(
         follow=follow_later,
     )
     scheduler = Scheduler(store, parts.scopes, parts.expressions, parts.merger, lease_ms=lease_ms)
-    row = WorkerRow(worker.id, socket.gethostname(), os.getpid(), pools, slots, store.now())
+    row = WorkerRow(worker.id, socket.gethostname(), os.getpid(), pools, slots, store.now(), version=__version__)
     store.worker_seen(row)
     loop = Loop(store, worker, scheduler, row, lease_ms=lease_ms)
+    keeper = Keeper(make_upkeep(parts, parts.config.retention_ms))
 
     def close() -> None:
+        keeper.stop()
         threads.shutdown(wait=True, cancel_futures=True)
         follower.shutdown(wait=True)
+        parts.merger.close()
         store.close()
 
     return Running(loop, worker, close)

@@ -64,9 +64,7 @@ class Desk:
         rows, edges = build(graph)
         digest = hashlib.sha256(repr((graph, workspace_id)).encode()).hexdigest()[:32]
         options = replace(graph.options, plan_digest=digest)
-        known = self._store.task_by_key(idempotency_key) if idempotency_key else None
-        if known is not None and known.options.plan_digest != digest:
-            raise Refused(f"idempotency key {idempotency_key!r} belongs to task {known.id!r}, which has another plan")
+        known = self._known(idempotency_key, digest)
         if known is not None and not known.loading:
             return known
         first, *others = batches(rows, edges, graph.specs)
@@ -87,8 +85,14 @@ class Desk:
                 edges=first.edges,
                 more=True,
             )
-            with self._store.create(task_id) as tx:
-                tx.save(fold(None, {}, [submitted], tx.now), actor=by)
+            try:
+                with self._store.create(task_id) as tx:
+                    tx.save(fold(None, {}, [submitted], tx.now), actor=by)
+            except Refused:
+                known = self._known(idempotency_key, digest)  # another call with the same key was faster
+                if known is None:
+                    raise
+                task_id = known.id
         else:
             task_id = known.id
         if plan_text is not None:
@@ -96,6 +100,12 @@ class Desk:
         if self._load(task_id, others, by):
             self._begin(task_id, rows, by)
         return self._store.get_task(task_id)
+
+    def _known(self, idempotency_key: str | None, digest: str) -> Task | None:
+        known = self._store.task_by_key(idempotency_key) if idempotency_key else None
+        if known is not None and known.options.plan_digest != digest:
+            raise Refused(f"idempotency key {idempotency_key!r} belongs to task {known.id!r}, which has another plan")
+        return known
 
     def _load(self, task_id: str, others: Sequence[Batch], by: str) -> bool:
         """The other batches; False: it was cancelled meanwhile, or loaded by another call with the same key."""

@@ -7,12 +7,13 @@ not happened.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from longtask.core import decide
-from longtask.core.errors import NotFound, Refused
-from longtask.core.events import UsageRecorded
+from longtask.core.errors import NotFound, Refused, TaskLocked
+from longtask.core.events import StepClaimed, UsageRecorded
 from longtask.core.model import (
     Done,
     Expanded,
@@ -20,6 +21,7 @@ from longtask.core.model import (
     Json,
     JsonMap,
     Kind,
+    MutexView,
     Outcome,
     Parked,
     Role,
@@ -76,18 +78,59 @@ class Dispatch:
     def claim(self, worker: str, pool: str, limit: int, runtime: Callable[[StepSpec], str | None]) -> list[Claimed]:
         """At most `limit` steps, of the tasks served least recently.  A peek that was stale gives fewer."""
         claimed: list[Claimed] = []
-        for ref in self._store.claimable(pool, limit) if limit else ():
-            try:
-                with write(self._store, ref.task_id, ref.step) as w:
-                    claimed.append(self._claim(w, w.step(ref.step), worker, runtime))
-            except (Refused, NotFound):
-                continue  # somebody else was faster, or the task has moved on
+        queued, before = 0, -1
+        while queued > before and queued < BATCH_MAX and len(claimed) < limit:
+            # a step that goes and queues for a mutex leaves its slot to others: look again
+            before = queued
+            for ref in self._store.claimable(pool, limit - len(claimed)):
+                try:
+                    with write(self._store, ref.task_id, ref.step) as w:
+                        found = self._first_free(w, w.step(ref.step), pool, worker, runtime, BATCH_MAX - queued)
+                except (Refused, NotFound, TaskLocked):
+                    continue  # somebody else was faster, or the task has moved on
+                if found is not None:
+                    claimed.append(found)
+                queued += sum(row.state is StepState.WAITING for row in w.changed)
+                if queued >= BATCH_MAX:
+                    break  # the others come in the next round
         return claimed
 
-    def _claim(self, w: Writing, step: Step, worker: str, runtime: Callable[[StepSpec], str | None]) -> Claimed:
+    def _first_free(
+        self, w: Writing, first: Step, pool: str, worker: str, runtime: Callable[[StepSpec], str | None], most: int
+    ) -> Claimed | None:
+        """Claims the first of the task's ready steps that has its mutex, or needs none; those before it, at most
+        `most`, go and queue."""
+        taken: set[str] = set()
+        for step in islice(self._in_turn(w, first, pool), most):
+            name = w.spec(step).mutex
+            view = None
+            if name is not None:  # whoever comes new to a mutex that another one has just queued for queues too
+                view = MutexView(queued=True) if name in taken and step.mutex is None else w.mutex(step, name)
+            claimed = self._claim(w, step, view, worker, runtime)
+            if claimed is not None:
+                return claimed
+            taken |= {name} if name is not None else set()
+        return None
+
+    def _in_turn(self, w: Writing, first: Step, pool: str) -> Iterator[Step]:
+        yield first
+        for step in w.see(w.tx.ready(pool, BATCH_MAX)):
+            if step.key != first.key and step.state is StepState.READY:
+                yield step
+
+    def _claim(
+        self,
+        w: Writing,
+        step: Step,
+        mutex: MutexView | None,
+        worker: str,
+        runtime: Callable[[StepSpec], str | None],
+    ) -> Claimed | None:
+        """None: it queues for its mutex."""
         spec = w.spec(step)
-        w.add([decide.claim(w.task, step, spec, worker, w.now, runtime(spec), self.lease_ms)])
-        return Claimed(w.task, w.step(step.key), spec)
+        fact = decide.claim(w.task, step, spec, worker, w.now, runtime(spec), self.lease_ms, mutex)
+        w.add([fact])
+        return Claimed(w.task, w.step(step.key), spec) if isinstance(fact, StepClaimed) else None
 
     def brief(self, claimed: Claimed) -> Assignment:
         """What the executor needs, read outside any lock.  Everything that it reads is frozen by the claim."""
@@ -236,7 +279,15 @@ class Dispatch:
             fresh += [r for r in w.see(w.tx.ready(pool, len(fresh) + 1)) if r.state is StepState.READY]
         if not fresh:
             return None
-        return self._claim(w, min(fresh, key=lambda r: (r.due_at, r.key)), worker, runtime)
+        step = min(fresh, key=lambda r: (r.due_at, r.key))
+        name, view = w.spec(step).mutex, None
+        if name is not None:
+            # Only one that this report itself gives back, to nobody who queues: a claim of any other may be refused
+            # for having looked at a stale row, and a report must not be.  A search for work comes next.
+            view = w.mutex(step, name)
+            if not view.free or not w.frees(name):
+                return None
+        return self._claim(w, step, view, worker, runtime)
 
     def _bounded(self, ref: Ref, outcome: Outcome) -> Outcome:
         """Large values go to the artifact store before the lock is taken; reasons are cut."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from longtask.core import decide
-from longtask.core.errors import NotFound, Refused, WorkspaceError
-from longtask.core.model import TaskState
+from longtask.core.errors import LongTaskError, NotFound, Refused, TaskLocked, WorkspaceError
+from longtask.core.model import Lease, Task, TaskState
 from longtask.core.policy import BATCH_MAX, LEASE_MS, TICK_HOLE_MS
 from longtask.store.contract import Ref, Store
 
@@ -30,8 +30,10 @@ R = TypeVar("R")  # what a peek found: a step, a task
 
 ROUND_MAX = 100  # refs looked at in one tick, of each kind
 RECONCILE_EVERY_MS = 60_000
+FOLLOW_BACK_MS = 3_600_000  # a machine that was away for longer has its newest tasks followed, no others
 FOLLOW_MAX = 4  # tasks whose references are looked at in one tick: each takes git some 30 ms
 MERGE_AGAIN_MS = 5_000  # after git could not merge at all
+ASIDE_MS = 60_000  # after an error that nobody foresaw
 
 
 class Scheduler:
@@ -53,8 +55,10 @@ class Scheduler:
         self._steady_since = 0
         self._reconciled_at: int | None = None
         self._to_follow: deque[str] = deque()  # tasks
+        self._ended_after: tuple[int, int] | None = None  # (ended_at, number): of those, more are to follow
         self._merge_not_before: dict[Ref, int] = {}
         self._activity = Activity(store)
+        self._aside: dict[object, int] = {}  # what an unexpected error was met about, and until when it is left alone
 
     def tick(self) -> int:
         """One bounded round; how much it moved."""
@@ -62,42 +66,47 @@ class Scheduler:
         if self._ticked_at is None or now - self._ticked_at > TICK_HOLE_MS:
             # the machine may have slept, and every worker's beat with it: give each a whole lease to come back
             self._steady_since = now
-        self._ticked_at = now
+        self._aside = {ref: at for ref, at in self._aside.items() if at > now}
         moved = 0
-        with self._store.group():
-            if now - self._steady_since >= self._lease_ms:
-                moved += self._expire()
-            moved += self._each(self._store.overdue(ROUND_MAX), self._wake_overdue)
+        if now - self._steady_since >= self._lease_ms:
+            moved += self._together(self._store.expired(ROUND_MAX), self._expire)
+        moved += self._together(self._store.overdue(ROUND_MAX), self._wake_overdue)
         moved += self._together(self._store.unheard(ROUND_MAX), self._wake_on)
         moved += self._together(self._store.closing(ROUND_MAX), self._sweep)
         moved += self._settle()
+        moved += self._together(self._store.callable(ROUND_MAX), self._call)
         moved += self._activity.look(now)
-        return moved + self._merge(now)
+        moved += self._merge(now)
+        self._ticked_at = now  # a round that the store failed was none: an outage is a hole, too
+        return moved
 
     # --- leases and deadlines -------------------------------------------------------------------------------------
 
-    def _expire(self) -> int:
-        moved = 0
-        for lease in self._store.expired(ROUND_MAX):
-            with write(self._store, lease.task_id, lease.step) as w:
-                now_lease = w.tx.lease(lease.step)
-                if now_lease is None:
-                    continue
-                step = w.step(lease.step)
-                spec = w.spec(step)
-                fix = None if spec.fix is None else w.tx.spec(spec.fix)
-                w.add(decide.expire(w.task, step, spec, now_lease, w.now, fix))
-                if w.moved:
-                    settle_quietly(w, lease.step)
-                self._ended(w)
-                moved += w.moved
-            if moved >= BATCH_MAX:
-                break  # the others come in the next round, which follows at once
-        return moved
+    def _expire(self, lease: Lease) -> int:
+        with write(self._store, lease.task_id, lease.step) as w:
+            now_lease = w.tx.lease(lease.step)
+            if now_lease is None:
+                return 0
+            step = w.step(lease.step)
+            spec = w.spec(step)
+            fix = None if spec.fix is None else w.tx.spec(spec.fix)
+            w.add(decide.expire(w.task, step, spec, now_lease, w.now, fix))
+            if w.moved:
+                settle_quietly(w, lease.step)
+            self._ended(w)
+            return w.moved
 
     def _wake_overdue(self, ref: Ref) -> int:
         with write(self._store, ref.task_id, ref.step) as w:
             w.add(decide.overdue(w.task, w.step(ref.step), w.now))
+            return w.moved
+
+    def _call(self, ref: Ref) -> int:
+        """The next in the queue of a free mutex.  Whoever does not come in time is passed over by a later round."""
+        with write(self._store, ref.task_id, ref.step) as w:
+            step = w.step(ref.step)
+            if step.mutex is not None:
+                w.add(decide.call(w.task, step, w.mutex(step, step.mutex)))
             return w.moved
 
     def _wake_on(self, task_id: str) -> int:
@@ -133,6 +142,7 @@ class Scheduler:
         moved = self._each(refs, lambda ref: self._merge_one(merger, ref, now))
         if self._reconciled_at is None or now - self._reconciled_at >= RECONCILE_EVERY_MS:
             self._reconcile(now)
+        self._follow_ended(now)
         some = [self._to_follow.popleft() for _ in range(min(FOLLOW_MAX, len(self._to_follow)))]
         follow_all(merger, [self._store.get_task(task_id) for task_id in some])  # what is durable, not what was to be
         return moved
@@ -147,13 +157,28 @@ class Scheduler:
             return 0
 
     def _reconcile(self, now: int) -> None:
-        """Open tasks, and those that have ended since the round before the last: the last commit may have ended one."""
-        since = 0 if self._reconciled_at is None else self._reconciled_at - RECONCILE_EVERY_MS
+        """Open tasks, and those that have ended since the round before the last: the last commit may have ended one, or
+        another machine has, and the branch belongs here.  A process that begins goes back an hour."""
+        last = self._reconciled_at
+        self._ended_after = (now - FOLLOW_BACK_MS if last is None else last - RECONCILE_EVERY_MS, 0)
         self._reconciled_at = now
         tasks = self._store.tasks(open_only=True, workspace_id=None, before=0, limit=ROUND_MAX)
-        newest = self._store.tasks(open_only=False, workspace_id=None, before=0, limit=ROUND_MAX)
-        tasks += [task for task in newest if task.ended and task.ended_at >= since]
-        self._to_follow = deque(dict.fromkeys([*self._to_follow, *(task.id for task in tasks)]))
+        if last is None:
+            newest = self._store.tasks(open_only=False, workspace_id=None, before=0, limit=ROUND_MAX)
+            tasks += [task for task in newest if task.ended]
+        self._follow_soon(tasks)
+
+    def _follow_ended(self, now: int) -> None:
+        """The next page of those that have ended, when the one before is worked off."""
+        if self._ended_after is None or len(self._to_follow) >= ROUND_MAX:
+            return
+        page = self._store.prunable(now, self._ended_after, ROUND_MAX)
+        self._ended_after = (page[-1].ended_at, page[-1].number) if len(page) == ROUND_MAX else None
+        self._follow_soon(page)
+
+    def _follow_soon(self, tasks: Iterable[Task]) -> None:
+        more = (task.id for task in tasks if task.workspace_id)
+        self._to_follow = deque(dict.fromkeys([*self._to_follow, *more]))
 
     def _sweep(self, task_id: str) -> int:
         with write(self._store, task_id) as w:
@@ -178,10 +203,18 @@ class Scheduler:
         return moved
 
     def _each(self, refs: Iterable[R], act: Callable[[R], int]) -> int:
+        """What cannot be done about one task stands in the way of no other; it is tried again a minute later."""
         moved = 0
         for ref in refs:
+            if ref in self._aside:
+                continue
             try:
                 moved += act(ref)
-            except (Refused, NotFound):
+            except (Refused, NotFound, TaskLocked):
                 continue  # a peek may be stale, and another scheduler faster
+            except LongTaskError:
+                raise
+            except Exception:  # a bug, met by one task: this round tells it, the next ones pass it over
+                self._aside[ref] = self._store.now() + ASIDE_MS
+                raise
         return moved

@@ -13,18 +13,21 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from longtask.core.decide import STOP_CANCEL
-from longtask.core.errors import LeaseLost, LongTaskError, NotFound, Refused
+from longtask.core.errors import LeaseLost, LongTaskError, NotFound, Refused, TaskLocked
 from longtask.core.model import POOL_SYSTEM, Failed, Kind, Outcome, StepSpec, Stopped, Task
+from longtask.core.patience import PATIENCE_MS
 from longtask.steps.contract import Executor
 from longtask.store.contract import Store
 
-from .attempt import Attempt, AttemptDesk, Places, PutArtifact, Spawn, run_here
+from .attempt import Attempt, Places, Spawn, monotonic_ms, run_here
+from .attempt_desk import AttemptDesk, PutArtifact
 from .dispatch import Claimed, Dispatch
 
 log = logging.getLogger("longtask.worker")
 
 SYSTEM_MAX = 64  # system steps in hand at once: they hold no slot
 GROUP_MAX = 64  # reports, and claims of a pool, in one commit: the database is locked for some 40 ms
+DRAIN_GRACE_MS = 1_000  # with the way of a report to another worker, a step goes on there within two seconds
 ALONE_MS = 20  # how long a worker that saw no other task with work takes it that there is none
 
 
@@ -44,9 +47,10 @@ class Worker:
         runtime: Callable[[StepSpec], str | None] = lambda spec: None,
         spawn: Spawn = run_here,
         follow: Callable[[Task], None] | None = None,
+        patience_ms: int = PATIENCE_MS,
     ) -> None:
         """`follow` makes a task's references equal its journal, later: it must not block.  What it misses, a scheduler
-        repeats."""
+        repeats.  `patience_ms`: how long an attempt waits for what waiting may mend."""
         self.id = id
         self.slots = slots
         self.pools = tuple(pools)
@@ -59,6 +63,7 @@ class Worker:
         self._runtime = runtime
         self._spawn = spawn
         self._follow = follow
+        self._patience_ms = patience_ms
         self._attempts: list[Attempt] = []
         self._lock = threading.Lock()  # guards the list against the beat thread
         self._alone_until = 0
@@ -72,8 +77,10 @@ class Worker:
 
     def tick(self) -> int:
         now = self._store.now()
-        moved = self._drop_lost(now)
-        ended = [a for a in self.running if not a.lost and a.poll(now) is not None and not a.lost][:GROUP_MAX]
+        ended, trouble = self._look(now)
+        moved = self._drop_lost()
+        if not ended and trouble is not None:
+            raise trouble
         if not ended and not self._something_to_claim(now):
             return moved
         claims: list[Claimed] = []
@@ -82,23 +89,42 @@ class Worker:
         heads.clear()  # those of a group that did not go through
         with self._store.group():
             for attempt in ended:
-                claimed = self._report(attempt, now)
+                try:
+                    claimed = self._report(attempt, now)
+                except TaskLocked:
+                    continue  # another block holds its task just now: the next round reports it
                 over.append(attempt)
                 if claimed is not None:
                     claims.append(claimed)
             claims += self._claim(now, len(over), claims)
+            # so long their leases last at most, however long the commit takes; the first beat knows it better
+            held_until_ms = monotonic_ms() + self._dispatch.lease_ms
         with self._lock:
             self._attempts = [a for a in self._attempts if a not in over]
         for claimed in claims:
-            self._start(claimed)
+            self._start(claimed, held_until_ms)
         if self._follow is not None:
             for task in heads:
                 self._follow(task)
+        if trouble is not None:
+            raise trouble
         return moved + len(over) + len(claims)
 
-    def _drop_lost(self, now: int) -> int:
+    def _look(self, now: int) -> tuple[list[Attempt], Exception | None]:
+        """Attempts that have ended, and what the store said to the first one that it failed: the others go on."""
+        ended: list[Attempt] = []
+        trouble: Exception | None = None
+        for attempt in self.running:
+            try:
+                if attempt.poll(now) is not None and not attempt.lost:
+                    ended.append(attempt)
+            except Exception as error:  # noqa: BLE001  told to the loop when all have been looked at
+                trouble = trouble or error
+        return ended[:GROUP_MAX], trouble
+
+    def _drop_lost(self) -> int:
         """Attempts whose lease is gone: killed, and forgotten once their tree is dead.  They report nothing."""
-        lost = [a for a in self.running if a.lost and a.poll(now) is not None]
+        lost = [a for a in self.running if a.lost and a.outcome is not None]
         for attempt in lost:
             log.warning("lease.lost task=%s step=%s attempt=%d", attempt.ref.task_id, attempt.ref.step, attempt.number)
         if lost:
@@ -169,30 +195,52 @@ class Worker:
             self._alone_until = now + ALONE_MS
         return found
 
-    def _start(self, claimed: Claimed) -> None:
+    def _start(self, claimed: Claimed, held_until_ms: int) -> None:
         desk = AttemptDesk(self._dispatch, claimed, self._store.now, self._put, self._read)
         executor = self._executors[claimed.spec.kind]
-        attempt = Attempt(claimed, self._dispatch, executor, self._places, desk, self._spawn)
+        attempt = Attempt(
+            claimed,
+            self._dispatch,
+            executor,
+            self._places,
+            desk,
+            self._spawn,
+            patience_ms=self._patience_ms,
+            held_until_ms=held_until_ms,
+        )
         with self._lock:
             self._attempts.append(attempt)
 
     # --- beside the rounds ----------------------------------------------------------------------------------------
 
     def beat(self) -> None:
-        """Prolongs every lease; notes which are lost and which are asked to stop."""
+        """Prolongs every lease; notes which are lost and which are asked to stop.  Raises the first error, when each
+        has had its beat."""
+        trouble: Exception | None = None
         for attempt in self.running:
             if attempt.lost or attempt.outcome is not None:
                 continue
-            answer = self._dispatch.beat(attempt.ref, attempt.number)
+            began_ms = monotonic_ms()  # the lease is counted from here on, or from a later instant
+            try:
+                answer = self._dispatch.beat(attempt.ref, attempt.number)
+            except Exception as error:  # noqa: BLE001  the others need their beats all the more
+                trouble = trouble or error
+                continue
             if answer is None:
                 attempt.lost = True
-            elif answer.stop is not None and (attempt.stop_reason is None or answer.stop == STOP_CANCEL):
+                continue
+            attempt.hold(began_ms + self._dispatch.lease_ms)
+            if answer.stop is not None and (attempt.stop_reason is None or answer.stop == STOP_CANCEL):
                 attempt.stop_reason = answer.stop
+        if trouble is not None:
+            raise trouble
 
-    def drain(self, reason: str = "drain") -> None:
-        """No more claims; running attempts are asked to give back.  Done when `running` is empty."""
+    def drain(self, reason: str = "drain", grace_ms: int = DRAIN_GRACE_MS) -> None:
+        """No more claims; running attempts are asked to give back, and killed after the grace.  Done when `running` is
+        empty."""
         self.draining = True
         for attempt in self.running:
+            attempt.grace_ms = grace_ms
             if attempt.stop_reason is None:
                 attempt.stop_reason = reason
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from longtask.core import decide
 from longtask.core.decide import Move
 from longtask.core.events import Fact, StepsAdded
 from longtask.core.machine import Draft
-from longtask.core.model import Step, StepSpec, Task
+from longtask.core.model import MutexView, Step, StepSpec, StepState, Task
 from longtask.store.contract import Store, Tx
 
 
@@ -45,6 +46,16 @@ class Writing:
 
     def spec(self, step: Step) -> StepSpec:
         return self.tx.spec(step.spec)
+
+    def mutex(self, step: Step, name: str) -> MutexView:
+        """As the step finds it: one that this transaction frees is held by nobody."""
+        view = self.tx.mutex(name, step.key)
+        return replace(view, holder=None) if self.frees(name) else view
+
+    def frees(self, name: str) -> bool:
+        """An attempt that held the mutex is over by what was added so far."""
+        held = [old for old in self._read.values() if old.mutex == name and old.state is StepState.RUNNING]
+        return any(self.step(old.key).state is not StepState.RUNNING for old in held)
 
     def add(self, facts: Iterable[Fact], told: Mapping[str, Step] | None = None) -> None:
         """Folds facts on top of what is there, and reads the steps that they name."""

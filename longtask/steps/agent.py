@@ -25,7 +25,8 @@ from longtask.agents.journal import TREE
 from longtask.agents.outputs import mismatches
 from longtask.agents.witness import VARIABLE
 from longtask.core.errors import BadPlan, LeaseLost, NotFound
-from longtask.core.model import Done, Failed, Json, JsonMap, Outcome, Parked
+from longtask.core.model import Done, Failed, Json, JsonMap, Outcome, Parked, Released
+from longtask.core.patience import mendable
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
 from longtask.steps.frames import Frame, FrameError, answer, refusal
 from longtask.steps.serving import Launched, Serving, as_written, launch
@@ -190,6 +191,8 @@ class AgentHandle(Serving):
             if isinstance(tree, Failed):
                 self.fail(tree.reason)
                 return True
+            if isinstance(tree, Released):
+                return True
             if tree:
                 body[TREE] = tree
         n, kind, name = call["n"], call["kind"], call["name"]
@@ -206,8 +209,11 @@ class AgentHandle(Serving):
         self.process.send_frame(answer(call))
         return True
 
-    def _tree(self) -> str | Failed | None:
-        """None: it is still being written.  Empty: nobody saves trees here."""
+    def _tree(self) -> str | Failed | Released | None:
+        """None: it is still being written.  Empty: nobody saves trees here.  Released: it could not be in time, and
+        the program is being ended."""
+        if self.waits:
+            return None
         if self._saving is None:
             self._saving = self._save()
         if self._saving is None:
@@ -215,7 +221,13 @@ class AgentHandle(Serving):
         if not self._saving.done():
             return None
         error = self._saving.exception()
-        return self._saving.result() if error is None else Failed(f"the worktree cannot be saved: {error}")
+        if error is None:
+            self.at_ease()
+            return self._saving.result()
+        if not mendable(error):
+            return Failed(f"the worktree cannot be saved: {error}")
+        self._saving = None
+        return None if self.wait_for(error) else Released(str(error))
 
     def _finish(self, said: Outcome) -> Outcome | None:
         match said:
@@ -228,8 +240,10 @@ class AgentHandle(Serving):
                 return self._kept(said)
             case Parked():
                 tree = self._tree()
-                if tree is None or isinstance(tree, Failed):
-                    return tree if tree is None else self._kept(tree)
+                if isinstance(tree, Failed):
+                    return self._kept(tree)
+                if not isinstance(tree, str):
+                    return tree
                 if tree and not self.desk.checkpoint(max((row["n"] for row in self._rows), default=0), tree):
                     raise LeaseLost
         return said

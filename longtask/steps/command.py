@@ -16,8 +16,9 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from longtask.agents.witness import VARIABLE, Witness
-from longtask.core.errors import NotFound, StoreBusy, StoreError
+from longtask.core.errors import NotFound, StoreError
 from longtask.core.model import Done, Failed, Json, Outcome, Stopped
+from longtask.core.patience import mendable
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Records, Render
 from longtask.steps.masking import Mask
 from longtask.steps.output import failure_digest, plain, tail
@@ -110,11 +111,10 @@ class CommandHandle:
             pass
         try:
             self._result = self._outcome(ended)
-        except (StoreBusy, StoreError):
-            raise  # asked again: what the command has left must still be there
-        except BaseException:
-            self._clean()
-            raise
+        except BaseException as error:
+            if not isinstance(error, StoreError) and not mendable(error):
+                self._clean()
+            raise  # else asked again: what the command has left must still be there
         self._clean()
         return self._result
 
@@ -179,6 +179,9 @@ class CommandHandle:
 
     def stop(self, reason: str, grace_ms: int) -> None:
         self._process.stop(grace_ms)
+
+    def hold(self, until_ms: int) -> None:
+        self._process.hold(until_ms)
 
     def kill(self) -> None:
         self._process.kill()

@@ -57,15 +57,19 @@ def _take(lock: IO[str]) -> bool:
 
 
 class Places:
-    """`engine.attempt.Places` on git worktrees under `home`."""
+    """`engine.attempt.Places` on git worktrees under `home`.  `shared`: LONGTASK_HUB, for several machines."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, shared: str | None = None) -> None:
         self._home = home
+        self._shared = shared
         self._workspace_ids: dict[str, str] = {}  # by task, of what this worker has prepared
 
+    def _workspace(self, workspace_id: str) -> Workspace:
+        return Workspace.at(self._home, workspace_id, self._shared)
+
     def prepare(self, assignment: Assignment, desk: Desk) -> Path:
-        """Raises WorkspaceError, Refused."""
-        workspace = Workspace.at(self._home, assignment.workspace_id)
+        """Raises WorkspaceError, Refused; HubUnreachable: nothing was begun, and it may be prepared again."""
+        workspace = self._workspace(assignment.workspace_id)
         self._workspace_ids[assignment.task_id] = assignment.workspace_id
         settings = assignment.workspace or {}
         aside = tuple(settings.get("cache") or ())
@@ -86,6 +90,7 @@ class Places:
         command = (assignment.workspace or {}).get("setup")
         if command:
             self._set_up(workspace, wt, command, aside, assignment, desk)
+            workspace.begin(wt)
 
     def _worktree(self, workspace: Workspace, assignment: Assignment, aside: Sequence[str]) -> Worktree:
         assert assignment.base is not None
@@ -165,8 +170,9 @@ class Places:
     # --- afterwards -----------------------------------------------------------------------------------------------
 
     def keep(self, assignment: Assignment, place: Path, outcome: Outcome, desk: Desk) -> Outcome:
-        """Safe to repeat.  Raises WorkspaceError: then the work could not be kept, and the attempt has failed."""
-        workspace = Workspace.at(self._home, assignment.workspace_id)
+        """Safe to repeat.  Raises WorkspaceError: then the work could not be kept, and the attempt has failed; but
+        HubUnreachable: it is all in its folder still, and may be kept again."""
+        workspace = self._workspace(assignment.workspace_id)
         wt = read_worktree(place)
         if wt is None:
             return outcome
@@ -222,11 +228,14 @@ class Places:
         return replace(outcome, artifacts=(*outcome.artifacts, kept))
 
     def save_tree(self, place: Path) -> str:
-        """The worktree, pinned in the hub: a checkpoint.  Called between an agent's tools."""
+        """The worktree, pinned in the hub: a checkpoint.  Called between an agent's tools.  Safe to repeat.
+
+        Raises WorkspaceError; HubUnreachable: another machine could not go on from it yet, and it may be saved again.
+        """
         wt = read_worktree(place)
         if wt is None:
             raise WorkspaceError(f"worktree '{place}' is not there any more")
-        tree = Workspace.at(self._home, self._workspace_ids[wt.task_id]).checkpoint(wt)
+        tree = self._workspace(self._workspace_ids[wt.task_id]).checkpoint(wt)
         return checkpoint_name(tree, wt.base)
 
 

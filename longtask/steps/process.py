@@ -8,7 +8,7 @@ Nothing here blocks, and nothing is raised for a program that cannot be started:
 - The program gets exactly the environment that is handed in, plus its mark. `allowed_environment` makes one out of
   the worker's own: names that carry no secrets, and beyond them only what is asked for by name.
 - Output that nobody reads makes the program wait, never the worker.
-- One thread uses a `Process`.
+- One thread uses a `Process`; `hold` and `kill` may come from any other.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class Process:
         self._streams: dict[str, int] = {}
         self._heard = bytearray()
         self._to_warden = bytearray()
+        self._telling = threading.Lock()  # guards it, and the sending of it
         self._to_program = bytearray()
         self._decoder = Decoder()
         self._told: Exit | None = None
@@ -145,8 +146,8 @@ class Process:
             env[warden.MARK] = self.mark
             self._to_warden += warden.pack(str(cwd), sweep, self.mark, argv, env)
             numbers = [control.fileno(), *fds[:2], fds[-1], frames_fd, os.getpid()]
+            self._control.setblocking(False)
             self._warden = _run_warden(["watch", *map(str, numbers)], self.mark, [fd for fd in numbers[:-1] if fd >= 0])
-        self._control.setblocking(False)
         self._flush()
 
     def poll(self) -> Exit | None:
@@ -228,6 +229,12 @@ class Process:
         """SIGKILL to the whole tree.  Returns at once; `poll` tells when it is dead."""
         self._order("kill\n")
 
+    def hold(self, until_ms: int) -> None:
+        """The tree may live until then, by the monotonic clock, and no longer; a later call prolongs it.
+
+        Its warden sees to that, so it holds though the worker hangs or is frozen.  Never told: no limit."""
+        self._order(f"hold {until_ms}\n")
+
     def silent_ms(self) -> int:
         """Since the last output or frame that was read, or the start; 0 while there is something to read."""
         waiting = [*self._streams.values(), *([self._frames.fileno()] if self._frames else [])]
@@ -263,13 +270,19 @@ class Process:
 
     def _order(self, line: str) -> None:
         if self._exit is None and self._told is None:
-            self._to_warden += line.encode()
-            self._flush()
+            with self._telling:
+                self._to_warden += line.encode()
+            self._flush_control()
 
     def _flush(self) -> None:
-        for sock, pending in ((self._control, self._to_warden), (self._frames, self._to_program)):
-            if sock is not None and pending:
-                _send(sock, pending)
+        self._flush_control()
+        if self._frames is not None and self._to_program:
+            _send(self._frames, self._to_program)
+
+    def _flush_control(self) -> None:
+        with self._telling:
+            if self._control is not None and self._to_warden:
+                _send(self._control, self._to_warden)
 
     def _hear(self) -> None:
         while self._control is not None:
@@ -294,9 +307,10 @@ class Process:
                 self._told = _exit(text)
 
     def _close_control(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
+        with self._telling:
+            if self._control is not None:
+                self._control.close()
+                self._control = None
 
     def _warden_buried(self) -> bool:
         if self._control is not None or self._warden is None:

@@ -5,6 +5,7 @@
 - `cancel` and `timeout` end it at once.  Any other stop gives it back at its next journaled call, so that a turn that
   is being paid for, or a tool at work, is finished and kept if it ends within the grace.
 - A call that the store cannot take just now (`StoreBusy`) waits for the next poll; the child waits for its answer.
+- What waiting may mend is tried again for a while (`wait_for`); then the program is ended, and the step given back.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 
 from longtask.core.decide import STOP_CANCEL
 from longtask.core.errors import LeaseLost, StoreBusy
-from longtask.core.model import Failed, Json, JsonMap, Outcome, Stopped
+from longtask.core.model import Failed, Json, JsonMap, Outcome, Released, Stopped
+from longtask.core.patience import AGAIN_MS, Patience
 from longtask.steps.child import command, outcome_of
 from longtask.steps.contract import Assignment, Desk, Render
 from longtask.steps.frames import Frame, FrameError, refusal
@@ -51,7 +53,9 @@ class Serving:
         self._stop_reason: str | None = None
         self._kill_at: float | None = None
         self._lost = False
-        self._wrong: Failed | None = None  # why we have ended it
+        self._wrong: Failed | Released | None = None  # why we have ended it
+        self._patience = Patience()
+        self._again_at = 0  # by the monotonic clock
         self._tail = b""
 
     def poll(self) -> Outcome | None:
@@ -77,6 +81,9 @@ class Serving:
         else:
             self._kill_at = time.monotonic() + grace_ms / 1000
 
+    def hold(self, until_ms: int) -> None:
+        self.process.hold(until_ms)
+
     def kill(self) -> None:
         self._lost = True
         self.process.kill()
@@ -95,6 +102,29 @@ class Serving:
         """Ends the program: the outcome is this failure."""
         self._wrong = self._wrong or Failed(reason, digest=digest)
         self.process.kill()
+
+    def wait_for(self, error: BaseException) -> bool:
+        """True: ask again later, at a poll for which `waits` is over.  False: the program is being ended."""
+        now = time.monotonic_ns() // 1_000_000
+        if self._patience.since is None:
+            limit_s = self._patience.limit_ms // 1000
+            self.desk.output("note", f"waits up to {limit_s} s: {error}\n".encode())
+        if self._stop_reason is None and self._patience.left(now):
+            self._again_at = now + AGAIN_MS
+            return True
+        self._wrong = self._wrong or Released(str(error))
+        self.process.kill()
+        return False
+
+    @property
+    def waits(self) -> bool:
+        return self._stop_reason is None and time.monotonic_ns() // 1_000_000 < self._again_at
+
+    def at_ease(self) -> None:
+        """What was waited for is there."""
+        waited_ms = self._patience.ease(time.monotonic_ns() // 1_000_000) if self._patience.since is not None else None
+        if waited_ms is not None:
+            self.desk.output("note", f"goes on after {waited_ms / 1000:.1f} s\n".encode())
 
     def _gives_back(self) -> bool:
         """It makes calls that can be refused."""
@@ -188,13 +218,15 @@ class Serving:
     def _judge(self, exit: Exit) -> Outcome | None:
         if self._lost:
             return Stopped()
-        if self._wrong is not None:
+        if isinstance(self._wrong, Failed):
             return self._kept(self._wrong)
+        if self._wrong is not None and exit.tree_dead:
+            return Stopped() if self._stop_reason is not None else self._wrong
         if not exit.tree_dead:
             return self._kept(Failed(f"{self.what} has left a process that cannot be killed"))
         if self._said is not None:
             return self._finish(self._said)
-        if self._stop_reason is not None:
+        if self._stop_reason is not None or exit.stopped:  # by whoever asked, or by its warden, at the end of its lease
             return Stopped()
         return self._kept(Failed(self._how(exit)))
 

@@ -7,7 +7,10 @@ That is also why it is one long file: nothing of ours can be imported from there
   the parent in between dies. So "`waitpid` says that I have no children" is the proof that the tree is dead, and an
   exit is reported after that proof only. Left-overs of a program that has ended are terminated, then killed.
 - It holds a socket from the worker. End of the socket (the worker was killed) or `kill`: SIGKILL to all at once.
-  `stop GRACE_MS`: SIGTERM to all, SIGKILL when the grace is over.
+  `stop GRACE_MS`: SIGTERM to all, SIGKILL when the grace is over. What is born after that SIGTERM is somebody's
+  clean-up, and is left alone until then.
+- `hold UNTIL`, on the monotonic clock of this machine: SIGKILL to all at that instant, if no later `hold` comes before.
+  So a worker that hangs, is frozen or cannot reach the store has no tree that outlives the attempt's lease.
 - It ignores the signals that a terminal or a service manager sends to a whole group, and ends after its tree only.
   If it is killed itself, the program dies with it (PDEATHSIG), and its worker searches for the rest by mark.
 - Each process of the tree carries a mark in its environment. Before a program starts, its warden kills what still
@@ -38,6 +41,7 @@ ALONE_MS = 200  # a warden whose tree is dead ends by itself in a few; then it i
 SWEEP_MS = 10_000
 HOPELESS_MS = 10_000  # after so much killing, tell the worker that something does not die; then go on killing
 PAUSE_MAX_MS = 50
+LISTINGS_MAX = 5  # of a tree that is about to be asked to end, and grows meanwhile
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -266,6 +270,7 @@ class Warden:
         self.failure = b""
         self.stopped = False  # a stop was asked while the program ran
         self.kill_at: int | None = None  # SIGKILL from then on; None: nobody has to die
+        self.held_until: int | None = None  # so long the attempt's lease lasts; None: nobody has told
         self.terminate = False  # SIGTERM is due
         self.dead = True  # proven: nothing of the tree lives
         self.stragglers: set[int] = set()
@@ -340,7 +345,14 @@ class Warden:
         while b"\n" in self.heard:
             line, _, rest = bytes(self.heard).partition(b"\n")
             self.heard[:] = rest
-            self.ask_stop(0 if line == b"kill" else int(line.split()[1]))
+            self.obey(line)
+
+    def obey(self, line: bytes) -> None:
+        word, _, number = line.partition(b" ")
+        if word == b"hold":
+            self.held_until = int(number)
+        else:
+            self.ask_stop(0 if word == b"kill" else int(number))
 
     def end_control(self) -> None:
         os.close(self.control)
@@ -405,6 +417,9 @@ class Warden:
             timeout_ms: int | None = None
             if self.status is not None and self.kill_at is None:
                 self.die(LEFTOVER_GRACE_MS)
+            if self.held_until is not None and now >= self.held_until:
+                self.held_until = None
+                self.ask_stop(0)
             if self.kill_at is not None and now >= self.kill_at:
                 self.signal_tree(signal.SIGKILL)
                 hopeless_at = hopeless_at or now + HOPELESS_MS
@@ -414,10 +429,12 @@ class Warden:
                 timeout_ms, pause_ms = pause_ms, min(pause_ms * 2, PAUSE_MAX_MS)
             elif self.kill_at is not None:
                 if self.terminate:
-                    self.signal_tree(signal.SIGTERM)
-                    self.signal_tree(signal.SIGCONT)  # a stopped process cannot obey
+                    self.ask_tree()
                     self.terminate = False
                 timeout_ms = self.kill_at - now
+            if self.held_until is not None:
+                left_ms = self.held_until - now
+                timeout_ms = left_ms if timeout_ms is None else min(left_ms, timeout_ms)
             self.listen(timeout_ms)
         while self.failures >= 0:
             self.hear_start()
@@ -436,9 +453,29 @@ class Warden:
                 self.status = status
         return self.dead
 
-    def signal_tree(self, number: int) -> None:
+    def ask_tree(self) -> None:
+        """SIGTERM to what lives now: the tree is listed before the first of it is asked.
+
+        Were it listed on the way, a program that a clean-up has just begun would be found and ended in its midst.
+        """
+        tree = self.whole_tree()
+        for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process cannot obey
+            self.signal_tree(number, tree)
+
+    def whole_tree(self) -> dict[int, Stat]:
+        """Looked at again until nothing new is found, since a tree may grow while it is listed."""
+        tree: dict[int, Stat] = {}
+        for _ in range(LISTINGS_MAX):
+            found = dict(descendants(os.getpid())) if self.reaper else {}
+            if found.keys() <= tree.keys():
+                break
+            tree |= found
+        return tree
+
+    def signal_tree(self, number: int, tree: Mapping[int, Stat] | None = None) -> None:
+        """`tree`: to these only.  None: to all, those included that are born meanwhile."""
         if self.reaper:
-            for pid, seen in descendants(os.getpid()):
+            for pid, seen in descendants(os.getpid()) if tree is None else tree.items():
                 if self.status is not None and not self.stopped:
                     self.stragglers.add(pid)
                 send(pid, seen, number)

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from longtask.core.errors import WorkspaceError
 from longtask.workspace import names
+from longtask.workspace.exchange import can_have, drop, listed, missing, need, send
 from longtask.workspace.hub import Hub, Move, contains, has_commit, move_refs, read_ref, read_refs
-from longtask.workspace.save import pin, snapshot
+from longtask.workspace.save import own_tree, pin, snapshot
 from longtask.workspace.tree import Worktree, delete, read_worktree, remove, task_folder, worktrees
 
 
@@ -39,15 +40,20 @@ class Cleaned:
 
 
 def reconcile(hub: Hub, task_id: str, head: str, attempts: Iterable[tuple[str, int, str]]) -> Reconciled:
-    """Make the head's and the delivered attempts' references be what the journal says.  All other references stay."""
+    """Make the head's and the delivered attempts' references be what the journal says.  All other references stay.
+
+    Here, and in the hub that machines share.
+    """
     wanted = {names.attempt_ref(task_id, step, attempt): commit for step, attempt, commit in attempts}
     wanted[names.head_ref(task_id)] = head
     found = read_refs(hub, names.task_refs(task_id))
-    wrong = {ref: commit for ref, commit in wanted.items() if found.get(ref) != commit}
-    missing = tuple(sorted({commit for commit in wrong.values() if not has_commit(hub, commit)}))
-    moves = [Move(ref, commit) for ref, commit in sorted(wrong.items()) if commit not in missing]
+    there = listed(hub, f"{names.task_refs(task_id)}/*") if hub.remote else wanted
+    wrong = {ref: commit for ref, commit in wanted.items() if not found.get(ref) == there.get(ref) == commit}
+    lost = {commit for commit in wrong.values() if not has_commit(hub, commit) and not can_have(hub, commit)}
+    moves = [Move(ref, commit) for ref, commit in sorted(wrong.items()) if commit not in lost]
     move_refs(hub, moves)
-    return Reconciled(tuple(move.ref for move in moves), missing)
+    send(hub, "putting references right", *moves)
+    return Reconciled(tuple(move.ref for move in moves), tuple(sorted(lost)))
 
 
 def clean(
@@ -88,7 +94,7 @@ def _save(hub: Hub, wt: Worktree) -> str | None:
     """Pin what no reference holds yet; returns its tree."""
     if not wt.path.exists():
         return None
-    tree = snapshot(hub, wt)
+    tree = own_tree(hub, wt, snapshot(hub, wt))
     if tree in (wt.base_tree, read_ref(hub, names.attempt_ref(wt.task_id, wt.step, wt.attempt), "tree")):
         return None
     pin(hub, wt, tree)
@@ -96,28 +102,36 @@ def _save(hub: Hub, wt: Worktree) -> str | None:
 
 
 def _drop_refs(hub: Hub, task_id: str, keep: set[str], done: set[str]) -> tuple[list[str], list[str]]:
-    refs = read_refs(hub, names.task_refs(task_id))
+    here = read_refs(hub, names.task_refs(task_id))
+    there = listed(hub, f"{names.task_refs(task_id)}/*", names.merge_ref("*")) if hub.remote else {}
+    merges = {ref: there.pop(ref) for ref in list(there) if ref.startswith(names.merge_ref(""))}
+    refs = here | there
     head = refs.pop(names.head_ref(task_id), None)
+    if head is not None:
+        need(hub, head, task_id=task_id)
     assert all("/attempts/" in ref or "/checkpoints/" in ref for ref in refs), refs
+    elsewhere = set(missing(hub, there.values())) if there else set()  # what the head holds is here, as it is
+    contained = {
+        ref
+        for ref, commit in refs.items()
+        if "/attempts/" in ref and head is not None and commit not in elsewhere and contains(hub, head, commit)
+    }
     merged: dict[str, int] = {}  # step: its newest merged attempt; checkpoints up to it are overtaken
-    for ref, commit in refs.items():
+    for ref in contained:
         step, attempt = _parts(ref)
-        if "/attempts/" in ref and head is not None and contains(hub, head, commit):
-            merged[step] = max(attempt, merged.get(step, 0))
+        merged[step] = max(attempt, merged.get(step, 0))
     kept: list[str] = []
-    moves: list[Move] = []
+    dropped: list[str] = []
     for ref, commit in sorted(refs.items()):
         step, attempt = _parts(ref)
-        if "/attempts/" in ref:
-            useless = head is not None and contains(hub, head, commit)
-        else:
-            useless = step in done or attempt <= merged.get(step, 0)
-        if useless and commit not in keep:
-            moves.append(Move(ref, None, commit))
-        else:
-            kept.append(ref)
-    move_refs(hub, moves)
-    return kept, [move.ref for move in moves]
+        useless = ref in contained if "/attempts/" in ref else step in done or attempt <= merged.get(step, 0)
+        (dropped if useless and commit not in keep else kept).append(ref)
+    pins = [names.merge_ref(commit) for ref, commit in refs.items() if "/attempts/" in ref]
+    if hub.remote:  # before ours go: what is left there is found again by them
+        gone = [Move(ref, None, there[ref]) for ref in dropped if ref in there]
+        drop(hub, [*gone, *(Move(pin, None, merges[pin]) for pin in pins if pin in merges)])
+    move_refs(hub, [Move(ref, None, here[ref]) for ref in dropped if ref in here])
+    return kept, dropped
 
 
 def _parts(ref: str) -> tuple[str, int]:
@@ -134,3 +148,21 @@ def _sweep(hub: Hub, task_id: str) -> None:
     folder = task_folder(hub.home, task_id)
     if folder.is_dir() and not any(folder.iterdir()):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def forget(hub: Hub, task_id: str) -> None:
+    """Take away all that is left of a task that is no more: references here and in a shared hub, and worktrees.
+
+    Whatever it has not merged is lost once garbage is collected.  Safe to repeat.
+    """
+    for path in worktrees(hub.home, task_id):
+        remove(hub.home, path)
+    under = names.task_refs(task_id)
+    here = read_refs(hub, under)
+    if hub.remote:
+        there = listed(hub, f"{under}/*", names.merge_ref("*"))
+        pins = {names.merge_ref(commit) for ref, commit in (here | there).items() if "/attempts/" in ref}
+        mine = {ref: commit for ref, commit in there.items() if ref in pins or ref.startswith(f"{under}/")}
+        drop(hub, [Move(ref, None, commit) for ref, commit in mine.items()])
+    move_refs(hub, [Move(ref, None, commit) for ref, commit in here.items()])
+    _sweep(hub, task_id)

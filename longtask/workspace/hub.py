@@ -10,10 +10,12 @@ of git's found under it was left by a killed process and is taken away.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +25,7 @@ from pathlib import Path
 from longtask.core.errors import NotFound, WorkspaceError
 from longtask.workspace import names
 from longtask.workspace.git import Answer, GitFailed, Place, git, locked, quoted, shown
+from longtask.workspace.remote import Remote
 
 GARBAGE_KEPT = "2.weeks.ago"  # an object that no reference holds may still be named by a journal about to be written
 
@@ -32,12 +35,18 @@ _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """`repository` is the shared git folder of the user's repository, `folder` the place that was last opened in it."""
+    """`repository` is the shared git folder of the user's repository, `folder` the place that was last opened in it.
+
+    `remote`: the hub that machines share (`exchange.py`); then this one is a machine's cache of it.  `host`: the
+    machine on which those folders lie; None: this one.
+    """
 
     home: Path
     id: str
     repository: Path
     folder: Path
+    remote: Remote | None = None
+    host: str | None = None
 
     @property
     def path(self) -> Path:
@@ -86,14 +95,31 @@ class Stat:
         return tuple(file.path for file in self.files)
 
 
-def hub_id(repository: Path) -> str:
-    """The same for every clone folder, worktree and symbolic link that leads to one repository."""
-    return hashlib.sha256(os.fsencode(os.path.realpath(repository))).hexdigest()[:16]
+def hub_id(repository: Path, machine: str = "") -> str:
+    """The same for every clone folder, worktree and symbolic link that leads to one repository.
+
+    `machine`: where several share a hub, two repositories at one path of two machines are two.
+    """
+    path = os.fsencode(os.path.realpath(repository))
+    return hashlib.sha256(machine.encode() + b"\0" + path if machine else path).hexdigest()[:16]
 
 
-def make_hub(home: Path, repository: Path, folder: Path, object_format: str, excludes: bytes) -> Hub:
-    """Find or make the hub; two processes may do so at once.  `excludes`: what the user ignores beside the commits."""
-    hub = Hub(home, hub_id(repository), repository, folder)
+def machine_id(home: Path) -> str:
+    """Of our own making, and for ever: host names come again in every fleet of containers."""
+    path = home / "machine"
+    if not path.exists():
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, made = tempfile.mkstemp(prefix=".machine.", dir=home)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(16))
+        with contextlib.suppress(FileExistsError):  # another process was quicker
+            os.link(made, path)
+        os.unlink(made)
+    return path.read_text()
+
+
+def make_hub(hub: Hub, object_format: str, excludes: bytes) -> None:
+    """Find or make it; two processes may do so at once.  `excludes`: what the user ignores beside the commits."""
     hub.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not hub.path.is_dir():
         made = Path(tempfile.mkdtemp(prefix=f".{hub.id}.", dir=hub.path.parent))
@@ -107,19 +133,17 @@ def make_hub(home: Path, repository: Path, folder: Path, object_format: str, exc
             if not hub.path.is_dir():
                 raise
     write_if_new(hub.excludes, excludes)
-    known = json.dumps(
-        {"repository": str(repository), "folder": str(folder)}
-    ).encode()  # last: with it, it can be found
-    write_if_new(hub.path / "longtask.json", known)
-    return hub
+    known = {"repository": str(hub.repository), "folder": str(hub.folder)} | ({"host": hub.host} if hub.host else {})
+    write_if_new(hub.path / "longtask.json", json.dumps(known).encode())  # last: with it, it can be found
 
 
-def find_hub(home: Path, workspace_id: str) -> Hub:
-    """The hub that another process made.  Raises NotFound."""
+def find_hub(home: Path, workspace_id: str, remote: Remote | None = None) -> Hub:
+    """The hub that another process of this machine made.  Raises NotFound."""
     path = home / names.HUBS / f"{workspace_id}.git"
     try:
         known = json.loads((path / "longtask.json").read_bytes())
-        return Hub(home, workspace_id, Path(known["repository"]), Path(known["folder"]))
+        places = (Path(known["repository"]), Path(known["folder"]))
+        return Hub(home, workspace_id, *places, remote, known.get("host"))
     except FileNotFoundError:
         found = f"no hub at '{shown(str(path))}'; open its repository first"
         raise NotFound(f"workspace {workspace_id!r}: {found}") from None

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longtask.core.errors import Refused
+from longtask.workspace.exchange import need, send_merge
 from longtask.workspace.git import Place, git
 from longtask.workspace.hub import Hub, commit_tree, contains
 from longtask.workspace.tree import Joined, Worktree, checkout
@@ -40,7 +41,8 @@ class Conflict:
 
 
 def merge(hub: Hub, head: str, commit: str, message: str) -> Merged | Conflict:
-    """Join `commit` to `head`.  The same message gives the same id."""
+    """Join `commit` to `head`.  The same message gives the same id.  A shared hub has it before this returns."""
+    need(hub, head, commit)
     if contains(hub, head, commit):
         return Merged(head)
     if contains(hub, commit, head):
@@ -50,7 +52,9 @@ def merge(hub: Hub, head: str, commit: str, message: str) -> Merged | Conflict:
         return Conflict(made.paths, made.messages)
     dates = git(hub.place, "show", "--no-patch", "--format=%ct", head, commit).out.split()
     at = max(dates, key=int).decode()
-    return Merged(commit_tree(hub, made.tree, (head, commit), message, at))
+    merged = commit_tree(hub, made.tree, (head, commit), message, at)
+    send_merge(hub, commit, merged)
+    return Merged(merged)
 
 
 def conflict_checkout(
@@ -68,6 +72,7 @@ def conflict_checkout(
 
     `tree`: the files of a checkpoint of this work instead.  Refused when there is no conflict.
     """
+    need(hub, head, commit, *([tree] if tree else []), task_id=task_id, tags=True)
     made = _merge_trees(hub, head, commit)
     if not made.paths:
         raise Refused(f"step {step!r}: {commit[:12]} and {head[:12]} merge without a conflict: merge them")

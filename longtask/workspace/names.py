@@ -16,6 +16,8 @@ TREES = "trees"
 HUBS = "hubs"
 CACHES = "caches"
 
+REFS = "refs/longtask"
+
 _TASK = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ODD = re.compile(rb"[^a-z0-9_.]|\A\.|\.(?=\.|lock\Z|\Z)")  # git refuses `..`, and `.` or `.lock` at an end
 
@@ -40,7 +42,7 @@ def attempt_name(step: str, attempt: int) -> str:
 
 
 def task_refs(task_id: str) -> str:
-    return f"refs/longtask/{safe_task(task_id)}"
+    return f"{REFS}/{safe_task(task_id)}"
 
 
 def head_ref(task_id: str) -> str:
@@ -58,3 +60,26 @@ def checkpoint_ref(task_id: str, step: str, attempt: int) -> str:
 def base_ref(commit: str) -> str:
     """Pins what was taken from the user's repository; belongs to no task, since several start from one commit."""
     return f"refs/bases/{commit}"
+
+
+# In the hub that machines share, where one repository may serve several workspaces, or be the project's own.
+
+SHARED_BASES = f"{REFS}/bases"
+
+
+def shared_base_ref(commit: str) -> str:
+    return f"{SHARED_BASES}/{commit}"
+
+
+def merge_ref(commit: str) -> str:
+    """Pins what joins this commit of an attempt to a head, until the task's head holds it."""
+    return f"{REFS}/merges/{commit}"
+
+
+def record_ref(workspace_id: str) -> str:
+    """A commit with what a machine must know of a workspace that another has begun."""
+    return f"{REFS}/workspaces/{workspace_id}/record"
+
+
+def tags_ref(workspace_id: str) -> str:
+    return f"{REFS}/workspaces/{workspace_id}/tags"

@@ -1,8 +1,9 @@
 """The one branch that appears in the user's repository: `longtask/<task>`.
 
-It only goes forward, by fetch from the hub; never while a worktree has it checked out (its files would silently differ
-from it), and never over commits of the user's own.  Whatever stands in the way is answered, not raised: a task does not
-fail because its result cannot be shown there yet, and publishing may be tried again at any time.
+It is made on the machine that has that repository, and on no other.  It only goes forward, by fetch from the hub; never
+while a worktree has it checked out (its files would silently differ from it), and never over commits of the user's own.
+Whatever stands in the way is answered, not raised: a task does not fail because its result cannot be shown there yet,
+and publishing may be tried again at any time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 from dataclasses import dataclass
 
 from longtask.core.errors import WorkspaceError
+from longtask.workspace.exchange import need
 from longtask.workspace.git import GitFailed, Place, git, shown
 from longtask.workspace.hub import Hub, contains, has_commit
 from longtask.workspace.repo import SERVE
@@ -34,7 +36,10 @@ def publish(hub: Hub, branch: str, head: str) -> Published | NotPublished:
     """Make `branch` of the user's repository be `head`.  `branch` begins with `longtask/`."""
     if not branch.startswith(PREFIX):
         raise ValueError(f"branch {branch!r} is not ours to write: it must begin with {PREFIX!r}")
+    if hub.host is not None:
+        return NotPublished(branch, f"its repository is on host {hub.host!r}, which will fetch it")
     try:
+        need(hub, head)
         reason = _hindrance(hub, branch, head) or _fetch(hub, branch, head)
     except WorkspaceError as error:
         reason = str(error)

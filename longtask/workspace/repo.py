@@ -17,16 +17,20 @@ from typing import Literal
 
 from longtask.core.errors import NotFound, Refused, WorkspaceError
 from longtask.workspace import names
+from longtask.workspace.exchange import seed, send
 from longtask.workspace.git import GitFailed, Place, git, locked, shown
 from longtask.workspace.hub import (
     Hub,
     Move,
     commit_tree,
+    hub_id,
+    machine_id,
     make_hub,
     move_refs,
     read_ref,
     take_stale_lock,
 )
+from longtask.workspace.remote import remote_of
 
 Dirty = Literal["refuse", "ignore", "include"]
 
@@ -69,8 +73,8 @@ class _Changes:
         return (*self.paths, *self.unmerged, *self.nested)
 
 
-def open_repository(home: Path, folder: Path) -> Hub:
-    """Find the repository around `folder` and its hub.  Raises WorkspaceError."""
+def open_repository(home: Path, folder: Path, setting: str | None = None) -> Hub:
+    """Find the repository around `folder` and its hub.  `setting`: LONGTASK_HUB.  Raises WorkspaceError."""
     place = Place(cwd=folder)
     words = ("--show-object-format", "--path-format=absolute", "--git-common-dir")
     found = git(place, "rev-parse", *words, ok=(0, 128))
@@ -82,7 +86,10 @@ def open_repository(home: Path, folder: Path) -> Hub:
     object_format, _, shared = found.line.partition("\n")
     repository = Path(os.path.realpath(shared))
     folder = Path(top.line) if top.code == 0 else repository
-    return make_hub(home, repository, folder, object_format, _excludes(repository))
+    id = hub_id(repository, machine_id(home) if setting else "")
+    hub = Hub(home, id, repository, folder, remote_of(setting, id) if setting else None)
+    make_hub(hub, object_format, _excludes(repository))
+    return hub
 
 
 def _excludes(repository: Path) -> bytes:
@@ -109,11 +116,17 @@ def _excludes(repository: Path) -> bytes:
 
 
 def take_base(hub: Hub, ref: str | None, dirty: Dirty, aside: Iterable[Path] = ()) -> Base:
-    """Resolve to a commit and bring it into the hub.
+    """Resolve to a commit and bring it into the hub, and into the one that machines share.
 
     `aside`: files that do not count as dirty and are not included, such as the plan itself.  A `ref` that is not what
     is checked out leaves nothing to decide: the working tree belongs to another commit, and the note says so.
     """
+    found = _take_base(hub, ref, dirty, aside)
+    seed(hub, found.commit)
+    return found
+
+
+def _take_base(hub: Hub, ref: str | None, dirty: Dirty, aside: Iterable[Path]) -> Base:
     head = _resolve(hub, "HEAD")
     commit = head if ref is None else _resolve(hub, ref)
     if commit is None and ref is not None:
@@ -144,13 +157,17 @@ def take_base(hub: Hub, ref: str | None, dirty: Dirty, aside: Iterable[Path] = (
 
 def adopt(hub: Hub, task_id: str, step: str, attempt: int, name: str, folder: Path | None) -> str:
     """Bring a person's commit in as an attempt's: `name` in `folder` (a worktree), or in the user's repository."""
+    if folder is None and hub.host is not None:
+        raise Refused(f"commit {name!r}: the repository is on host {hub.host!r}: say it there, or name a folder here")
     source = folder or hub.folder
     found = git(Place(cwd=source), "rev-parse", "--verify", "--quiet", f"{_plain(name)}^{{commit}}", ok=(0, 1, 128))
     if found.code:
         raise NotFound(f"commit {name!r}: no such commit in '{shown(str(source))}'")
     commit = found.line
     _fetch(hub, commit, source)
-    move_refs(hub, [Move(names.attempt_ref(task_id, step, attempt), commit)])
+    move = Move(names.attempt_ref(task_id, step, attempt), commit)
+    move_refs(hub, [move])
+    send(hub, "sending a commit", move)
     return commit
 
 

@@ -11,13 +11,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from longtask.core.errors import Refused, WorkspaceError
 from longtask.workspace import names
+from longtask.workspace.exchange import send
 from longtask.workspace.git import GitFailed, Place, git, locked, quoted, shown
 from longtask.workspace.hub import Hub, Move, commit_tree, diff, diff_tree, move_refs, read_ref
-from longtask.workspace.tree import Worktree
+from longtask.workspace.tree import Worktree, write_record
 
 TRIES = 3  # files may vanish while they are read
 NESTED_MAX = 16  # levels of repositories inside repositories
@@ -36,9 +38,7 @@ def snapshot(hub: Hub, wt: Worktree, *, index: Path | None = None, objects: Path
         raise WorkspaceError(f"worktree '{shown(str(wt.path))}' is gone or was emptied: nothing of it is saved")
     place = wt.place(hub, index)
     settings = {"core.excludesFile": str(wt.excludes)}
-    env: dict[str, str] = {}
-    if objects is not None:
-        env = {"GIT_OBJECT_DIRECTORY": str(objects), "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(hub.path / "objects")}
+    env = {} if objects is None else _writing_to(hub, objects)
     with locked(wt.own_path / "lock") as hold:
         assert place.index is not None
         place.index.with_name(place.index.name + ".lock").unlink(missing_ok=True)
@@ -59,6 +59,10 @@ def snapshot(hub: Hub, wt: Worktree, *, index: Path | None = None, objects: Path
                 break
             _enter(place, inside)
     raise GitFailed(("add",), str(wt.path), added.code, added.err)
+
+
+def _writing_to(hub: Hub, objects: Path) -> dict[str, str]:
+    return {"GIT_OBJECT_DIRECTORY": str(objects), "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(hub.path / "objects")}
 
 
 # A repository inside the worktree (an agent cloned one, a test made one) would be saved as a mere link to a commit that
@@ -105,21 +109,79 @@ def _committed_inside(hub: Hub, wt: Worktree, tree: str, env: Mapping[str, str])
     return [path for path in links if path not in modules]
 
 
+# What a set-up changes outside the plan's `cache` is in the files, and is nobody's work.  So what is saved is the tree
+# that the attempt began with, and on it each path that differs from what the set-up had left: whole files, since a
+# lock file that both have written is of one piece.
+
+
+def own_tree(hub: Hub, wt: Worktree, tree: str, env: Mapping[str, str] | None = None) -> str:
+    """`tree` without what only the set-up has changed."""
+    if wt.ready_tree == wt.start_tree:
+        return tree
+    if tree == wt.ready_tree:
+        return wt.start_tree
+    fields = diff_tree(hub, "--raw", "-z", "--no-renames", wt.ready_tree, tree, env=env).out.split(b"\0")
+    lines: list[bytes] = []
+    for line, path in zip(fields[::2], fields[1::2], strict=False):
+        _, mode, _, id, _ = line.split(b" ")
+        lines.append(b"%b %b\t%b\0" % (mode.lstrip(b"0") or b"0", id, path))
+    lines.sort(key=lambda line: not line.startswith(b"0 "))  # what goes makes room first
+    with tempfile.TemporaryDirectory(prefix="own-", dir=wt.own_path) as folder:
+        place = Place(git_dir=hub.path, index=Path(folder, "index"))
+        git(place, "read-tree", wt.start_tree, env=env)
+        git(place, "update-index", "--add", "--replace", "-z", "--index-info", stdin=b"".join(lines), env=env)
+        return git(place, "write-tree", env=env).line
+
+
+def begin(hub: Hub, wt: Worktree) -> Worktree:
+    """After the set-up: from here on changes are the attempt's own.
+
+    Of a run that goes on, what it has edited stands above what the set-up has written again.
+    """
+    tree = snapshot(hub, wt)
+    if tree == wt.start_tree:
+        return wt
+    if wt.start_tree != wt.base_tree:
+        edited = set(_changed(hub, wt.base_tree, wt.start_tree)).intersection(_changed(hub, wt.start_tree, tree))
+        if edited:
+            _put_back(hub, wt, sorted(edited))
+            tree = snapshot(hub, wt)
+    ready = replace(wt, ready_tree=tree)
+    write_record(ready)
+    return ready
+
+
+def _changed(hub: Hub, a: str, b: str) -> list[str]:
+    return diff_tree(hub, "--name-only", "-z", "--no-renames", a, b).names
+
+
+def _put_back(hub: Hub, wt: Worktree, paths: Sequence[str]) -> None:
+    """These files become what they were when the worktree was made."""
+    place = wt.place(hub)
+    words = ("--source", wt.start_tree, "--worktree", "--staged", "--pathspec-from-file=-", "--pathspec-file-nul")
+    listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    with locked(wt.own_path / "lock") as hold:
+        git(place, "restore", *words, stdin=listed, hold=(hold,), env={"GIT_LITERAL_PATHSPECS": "1"})
+
+
 def checkpoint(hub: Hub, wt: Worktree) -> str:
     """Save the files as they are; returns the tree, pinned under the attempt's own reference.
 
     Each attempt pins its own, so one that lives on past its lease cannot let go of its follower's.
     """
-    tree = snapshot(hub, wt)
+    tree = own_tree(hub, wt, snapshot(hub, wt))
     pin(hub, wt, tree)
     return tree
 
 
 def pin(hub: Hub, wt: Worktree, tree: str) -> None:
     ref = names.checkpoint_ref(wt.task_id, wt.step, wt.attempt)
+    made = None
     if read_ref(hub, ref, "tree") != tree:
         made = commit_tree(hub, tree, (), f"Checkpoint of {wt.step}, attempt {wt.attempt}\n")
         move_refs(hub, [Move(ref, made)])
+    if hub.remote is not None:  # perhaps again: an earlier call was not answered
+        send(hub, "sending a checkpoint", Move(ref, made or read_ref(hub, ref)))
 
 
 def commit(hub: Hub, wt: Worktree, message: str) -> str | None:
@@ -129,12 +191,14 @@ def commit(hub: Hub, wt: Worktree, message: str) -> str | None:
     """
     if wt.merges:
         _check_markers(wt)
-    tree = snapshot(hub, wt)
+    tree = own_tree(hub, wt, snapshot(hub, wt))
     if tree == wt.base_tree and not wt.merges:
         return None
     parents = (wt.base, wt.merges) if wt.merges else (wt.base,)
     made = commit_tree(hub, tree, parents, message)
-    move_refs(hub, [Move(names.attempt_ref(wt.task_id, wt.step, wt.attempt), made)])
+    move = Move(names.attempt_ref(wt.task_id, wt.step, wt.attempt), made)
+    move_refs(hub, [move])
+    send(hub, "sending a commit", move)
     return made
 
 
@@ -158,13 +222,18 @@ def _check_markers(wt: Worktree) -> None:
 
 
 def leftovers(hub: Hub, wt: Worktree) -> list[str]:
-    """Paths that differ from the base, new ones included, ignored ones not.  Writes nothing into the hub."""
+    """Paths that differ from the base, new ones included, but not ignored ones, nor what only the set-up has changed.
+
+    Writes nothing into the hub.
+    """
     place = wt.place(hub)
     settings = {"core.excludesFile": str(wt.excludes)}
     with locked(wt.own_path / "lock") as hold:
         git(place, "update-index", "--refresh", "-q", ok=(0, 1), hold=(hold,), within_ms=READ_MS_MAX)
-        changed = git(place, "diff-index", "--name-only", "-z", "--no-renames", wt.base_tree).names
+        changed = git(place, "diff-index", "--name-only", "-z", "--no-renames", wt.ready_tree).names
         new = _untracked(place, settings)
+    if wt.start_tree != wt.base_tree:  # and what earlier attempts of the run have changed
+        changed += _changed(hub, wt.base_tree, wt.start_tree)
     return sorted({*changed, *new})
 
 
@@ -184,6 +253,7 @@ def leftover_patch(hub: Hub, wt: Worktree, bytes_max: int = PATCH_BYTES_MAX) -> 
         objects.mkdir()
         shutil.copy2(wt.index, index)
         tree = snapshot(hub, wt, index=index, objects=objects)
+        tree = own_tree(hub, wt, tree, _writing_to(hub, objects))
         return diff(hub, wt.base_tree, tree, borrow=objects)
 
 

@@ -17,13 +17,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from longtask.core.errors import Refused, WorkspaceError
 from longtask.workspace import names
+from longtask.workspace.exchange import need
 from longtask.workspace.git import EMAIL, NAME, Place, git, quoted, shown
-from longtask.workspace.hub import Hub, tree_of, write_if_new
+from longtask.workspace.hub import Hub, advance, tree_of, write_if_new
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class Worktree:
     """One attempt's folder.  Paths are absolute.
 
     `merges`: the commit that is being joined to `base`, if this is the worktree of a conflict; `conflicts` are its
-    paths.  `aside`: paths that are never saved (the plan's `cache`).
+    paths.  `aside`: paths that are never saved (the plan's `cache`).  `start_tree`: the files as they were put there;
+    `ready_tree`: as the set-up has left them, which is where the attempt's own changes begin.
     """
 
     task_id: str
@@ -43,6 +45,8 @@ class Worktree:
     merges: str | None = None
     conflicts: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
+    start_tree: str = ""
+    ready_tree: str = ""
 
     @property
     def tmp_path(self) -> Path:
@@ -111,11 +115,17 @@ def checkout(
         found = read_worktree(path)
         if found is not None and found.base == base and found.path.is_dir():
             return found
+    if need(hub, base, *([tree] if tree else []), task_id=task_id, tags=True):
+        advance(hub, task_id, base)  # holds on to it, and the next fetch need not bring it again
+    base_tree = tree_of(hub, base)
+    start_tree = tree or (joined.tree if joined else base_tree)
     wt = Worktree(
-        *(task_id, step, attempt, path, base, tree_of(hub, base)),
+        *(task_id, step, attempt, path, base, base_tree),
         merges=joined.commit if joined else None,
         conflicts=joined.paths if joined else (),
         aside=tuple(inner_path(name) for name in aside),
+        start_tree=start_tree,
+        ready_tree=start_tree,
     )
     remove(hub.home, path)
     for folder in (wt.own_path, wt.tmp_path, wt.path):
@@ -123,10 +133,10 @@ def checkout(
     excludes = hub.excludes.read_bytes() + b"".join(map(_pattern, wt.aside))
     wt.excludes.write_bytes(excludes)
     _make_repository(hub, wt, excludes)
-    _fill(hub, wt, tree or (joined.tree if joined else wt.base_tree))
+    _fill(hub, wt, start_tree)
     if joined:
         _mark_merging(wt, joined)
-    write_if_new(wt.record, json.dumps(_record(wt)).encode())
+    write_record(wt)
     return wt
 
 
@@ -184,9 +194,9 @@ def _mark_merging(wt: Worktree, joined: Joined) -> None:
     (wt.path / ".git" / "MERGE_MSG").write_text(f"Merge {joined.commit} into {wt.base}\n")
 
 
-def _record(wt: Worktree) -> dict[str, object]:
-    fields = ("task_id", "step", "attempt", "base", "base_tree", "merges", "conflicts", "aside")
-    return {field: getattr(wt, field) for field in fields}
+def write_record(wt: Worktree) -> None:
+    known = {field.name: getattr(wt, field.name) for field in fields(wt) if field.name != "path"}
+    write_if_new(wt.record, json.dumps(known).encode())
 
 
 def read_worktree(path: Path) -> Worktree | None:
@@ -194,6 +204,8 @@ def read_worktree(path: Path) -> Worktree | None:
     try:
         known = json.loads(path.with_name(path.name + ".own").joinpath("worktree.json").read_bytes())
         known.update({field: tuple(known[field]) for field in ("conflicts", "aside")})
+        known.setdefault("start_tree", known["base_tree"])  # records of older versions have neither
+        known.setdefault("ready_tree", known["start_tree"])
         return Worktree(path=path, **known)
     except FileNotFoundError:
         return None

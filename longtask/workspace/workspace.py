@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from longtask.workspace import clean, hub, merge, names, publish, repo, save, setup, tree
+from longtask.workspace import clean, exchange, hub, merge, names, publish, repo, save, setup, tree
 from longtask.workspace.clean import Cleaned, Reconciled
 from longtask.workspace.hub import Hub, Stat
 from longtask.workspace.merge import Conflict, Merged
@@ -32,14 +32,17 @@ class Workspace:
         return self.hub.id
 
     @classmethod
-    def open(cls, home: Path, repository: Path) -> Workspace:
-        """The workspace of the repository around this folder.  Raises WorkspaceError."""
-        return cls(repo.open_repository(home.absolute(), repository.absolute()))
+    def open(cls, home: Path, repository: Path, shared: str | None = None) -> Workspace:
+        """The workspace of the repository around this folder.  `shared`: LONGTASK_HUB.  Raises WorkspaceError."""
+        return cls(repo.open_repository(home.absolute(), repository.absolute(), shared))
 
     @classmethod
-    def at(cls, home: Path, workspace_id: str) -> Workspace:
-        """One that was opened before, by any process on this machine.  Raises NotFound."""
-        return cls(hub.find_hub(home.absolute(), workspace_id))
+    def at(cls, home: Path, workspace_id: str, shared: str | None = None) -> Workspace:
+        """One that was opened before: by any process on this machine, or, with a shared hub, on any machine.
+
+        Raises NotFound, HubUnreachable.
+        """
+        return cls(exchange.find(home.absolute(), workspace_id, shared))
 
     # Where a task starts
 
@@ -86,6 +89,10 @@ class Workspace:
         folder = tree.task_folder(self.hub.home, task_id)
         return tree.read_worktree(folder / names.attempt_name(step, attempt))
 
+    def begin(self, wt: Worktree) -> Worktree:
+        """After the set-up: what it has changed is not the attempt's work."""
+        return save.begin(self.hub, wt)
+
     def checkpoint(self, wt: Worktree) -> str:
         """Save the files as a tree, pinned; returns its id."""
         return save.checkpoint(self.hub, wt)
@@ -111,22 +118,30 @@ class Workspace:
     def merge(self, head: str, commit: str, message: str) -> Merged | Conflict:
         return merge.merge(self.hub, head, commit, message)
 
+    # What is not on this machine is fetched; then these may raise HubUnreachable, too.
+
     def contains(self, commit: str, ancestor: str) -> bool:
+        exchange.need(self.hub, commit, ancestor)
         return hub.contains(self.hub, commit, ancestor)
 
     def has_commit(self, commit: str) -> bool:
-        return hub.has_commit(self.hub, commit)
+        """Here, or in the shared hub."""
+        return hub.has_commit(self.hub, commit) or exchange.can_have(self.hub, commit)
 
     def tree_of(self, commit: str) -> str:
+        exchange.need(self.hub, commit)
         return hub.tree_of(self.hub, commit)
 
     def diff(self, a: str, b: str) -> bytes:
+        exchange.need(self.hub, a, b)
         return hub.diff(self.hub, a, b)
 
     def stat(self, a: str, b: str) -> Stat:
+        exchange.need(self.hub, a, b)
         return hub.stat(self.hub, a, b)
 
     def read_file(self, commit: str, path: str) -> bytes:
+        exchange.need(self.hub, commit)
         return hub.read_file(self.hub, commit, path)
 
     # References
@@ -135,8 +150,14 @@ class Workspace:
         return hub.read_ref(self.hub, names.head_ref(task_id))
 
     def advance(self, task_id: str, head: str, expected: str | None = None) -> bool:
-        """With `expected` a compare-and-set (`""`: there is none yet); without, never back, and repeatable."""
-        return hub.advance(self.hub, task_id, head, expected)
+        """With `expected` a compare-and-set (`""`: there is none yet); without, never back, and repeatable.
+
+        With a shared hub it is moved there first, which decides.
+        """
+        exchange.need(self.hub, head, task_id=task_id)
+        if not exchange.move_head(self.hub, task_id, head, expected):
+            return False
+        return hub.advance(self.hub, task_id, head, None if self.hub.remote else expected)
 
     def reconcile(self, task_id: str, head: str, attempts: Iterable[tuple[str, int, str]] = ()) -> Reconciled:
         return clean.reconcile(self.hub, task_id, head, attempts)
@@ -154,6 +175,10 @@ class Workspace:
         busy: Collection[tuple[str, int]] = (),
     ) -> Cleaned:
         return clean.clean(self.hub, task_id, keep, done, busy)
+
+    def forget(self, task_id: str) -> None:
+        """Nothing of the task stays, merged or not: for a task whose journal is gone."""
+        clean.forget(self.hub, task_id)
 
     def compact(self) -> None:
         """Pack the hub.  Slow; for an idle hour."""

@@ -38,6 +38,9 @@ def violations(store: Store, task_id: str, contains: Contains | None = None) -> 
         store.leases(task_id, 10_000),
         inbox,
         specs,
+        mutexes=store.mutexes(task_id, PAGE),
+        tickets=store.tickets(task_id, 100 * PAGE),
+        offers=store.offers(task_id, PAGE),
         now=store.now(),
         contains=contains,
     )

@@ -11,7 +11,8 @@ import pytest
 
 from longtask.core.errors import BadPlan, LongTaskError, Refused, StoreBusy, WorkspaceError
 from longtask.core.model import Done, Kind, Outcome
-from longtask.engine.attempt import AttemptDesk, run_here
+from longtask.engine.attempt import run_here
+from longtask.engine.attempt_desk import AttemptDesk
 from longtask.steps.contract import Assignment, Handle
 from tests.engine.world import HANG, World, step
 
@@ -87,16 +88,6 @@ def test_a_place_that_cannot_be_made_fails_the_step_with_the_reason(world: World
     placed(world, Places(prepare=WorkspaceError("the disk is full")))
     assert world.run() == "failed"
     assert "its place could not be prepared: the disk is full" in (world.row("a").reason or "")
-
-
-def test_a_store_that_is_busy_is_nobody_s_failure(world: World):
-    places = Places(prepare=StoreBusy("another process holds it"))
-    placed(world, places)
-    for _ in range(3):
-        world.round()
-    places.errors["prepare"] = None
-    assert world.run() == "completed"
-    assert (world.row("a").failures, world.row("a").losses) == (0, 0)
 
 
 @pytest.mark.parametrize(

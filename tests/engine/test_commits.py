@@ -1,5 +1,6 @@
 """The merge queue on the real engine.  Numbers: SEMANTICS §9."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from longtask.core.errors import NotFound, Refused, WorkspaceError
 from longtask.core.events import MergeConflicted, StepDelivered, StepMerged
 from longtask.core.model import Done, Kind, Role
 from longtask.engine.merging import MergeResult, merge_step
+from longtask.engine.scheduler import RECONCILE_EVERY_MS, ROUND_MAX, Scheduler
 from tests.engine.world import HANG, LEASE_MS, World, step, work
 
 AGENT = work(Kind.AGENT, commits=True)
@@ -212,3 +214,22 @@ def test_a_broken_repository_stands_in_the_way_of_its_own_task_only(world: World
     world.later(6_000)
     world.settle()
     assert [world.store.get_task(task_id).state for task_id in world.tasks] == ["completed", "completed"]
+
+
+@pytest.mark.parametrize("started", ["before", "after"])
+def test_another_machine_follows_what_has_ended_however_much_came_since(world: World, started: str):
+    """It may have the user's repository, and never have worked on the task."""
+    there = replace(world.code, refs={})
+    scheduler = Scheduler(world.store, world.scopes, world.language, there)
+    if started == "before":
+        scheduler.tick()
+    world.submit(step("a"), code=True, acts={"a": [world.commit("x")]})
+    world.run()
+    first = world.task
+    for n in range(ROUND_MAX + 10):
+        world.submit(step("b"), code=n % 2 == 0)
+        world.run()
+    world.later(RECONCILE_EVERY_MS)
+    for _ in range(ROUND_MAX):
+        scheduler.tick()
+    assert there.refs[first.id] == first.head != first.base

@@ -249,3 +249,101 @@ def test_a_folder_whose_set_up_fails_does_not_stay(here: Repository):
     with pytest.raises(WorkspaceError, match="failed with exit code 3"):
         here.begin(here.assignment(workspace={"setup": "exit 3"}))
     assert worktrees(here.places._home, TASK) == []
+
+
+# --- what the set-up changes ------------------------------------------------------------------------------------------
+
+SETTINGS = {"setup": "echo made > made.txt; echo set-up >> b.txt; mkdir -p dep; echo x > dep/x", "cache": ["dep"]}
+
+
+def committed(here: Repository, a: Assignment, place: Path) -> list[str]:
+    done = here.keep(a, place, Done())
+    assert isinstance(done, Done)
+    return list(here.workspace.stat(here.base, done.commit).paths) if done.commit else []
+
+
+def test_what_the_set_up_changes_is_not_in_the_commit(here: Repository):
+    a = here.assignment(workspace={"setup": SETTINGS["setup"]} | {"cache": []})
+    place = here.begin(a)
+    (place / "a.txt").write_text("mine\n")
+    assert (place / "made.txt").exists() and (place / "b.txt").read_text() == "two\nset-up\n"
+    assert committed(here, a, place) == ["a.txt"]
+
+
+def test_an_attempt_that_changes_nothing_after_its_set_up_has_no_commit(here: Repository):
+    a = here.assignment(workspace=SETTINGS)
+    assert committed(here, a, here.begin(a)) == []
+
+
+def test_a_file_of_the_set_up_that_the_attempt_edits_is_its_own(here: Repository):
+    a = here.assignment(workspace=SETTINGS)
+    place = here.begin(a)
+    (place / "b.txt").write_text("two\nset-up\nmine\n")
+    (place / "made.txt").unlink()
+    assert committed(here, a, place) == ["b.txt"]
+
+
+def test_what_a_set_up_from_the_cache_leaves_is_no_change_either(here: Repository):
+    first, second = (here.assignment(step, workspace=SETTINGS) for step in ("one", "two"))
+    here.begin(first)
+    place = here.begin(second)
+    assert (place / "dep" / "x").exists()
+    (place / "a.txt").write_text("mine\n")
+    assert committed(here, second, place) == ["a.txt"]
+
+
+@pytest.mark.parametrize("cache", [[], ["dep"]])
+def test_a_resumed_attempt_commits_what_its_run_has_changed_and_nothing_of_any_set_up(here: Repository, cache):
+    settings = SETTINGS | {"cache": cache}
+    first = here.assignment(workspace=settings)
+    place = here.begin(first)
+    (place / "a.txt").write_text("mine\n")
+    tree = here.places.save_tree(place)
+    assert here.workspace.stat(here.base, tree.partition("@")[0]).paths == ("a.txt",)
+    second = replace(first, attempt=2, journal=(row(1, tree),), checkpoint=(1, tree))
+    place = here.begin(second)
+    (place / "new.txt").write_text("new\n")
+    assert committed(here, second, place) == ["a.txt", "new.txt"]
+
+
+def test_the_set_up_of_a_resumed_attempt_takes_back_none_of_its_edits(here: Repository):
+    first = here.assignment(workspace={"setup": "echo made > made.txt; echo two > b.txt; git checkout -q a.txt"})
+    place = here.begin(first)
+    (place / "made.txt").write_text("made, and mine\n")
+    (place / "b.txt").unlink()
+    (place / "a.txt").write_text("mine\n")
+    tree = here.places.save_tree(place)
+    second = replace(first, attempt=2, journal=(row(1, tree),), checkpoint=(1, tree))
+    place = here.begin(second)
+    assert (place / "made.txt").read_text() == "made, and mine\n"
+    assert (place / "a.txt").read_text() == "mine\n"
+    assert not (place / "b.txt").exists()
+    assert committed(here, second, place) == ["a.txt", "b.txt", "made.txt"]
+
+
+def test_what_the_set_up_made_is_not_left_over_by_a_command(here: Repository):
+    a = here.assignment(kind=Kind.RUN, commits=False, workspace=SETTINGS)
+    place = here.begin(a)
+    assert here.keep(a, place, Done()) == Done()
+    again = replace(a, attempt=2)
+    place = here.begin(again)
+    (place / "b.txt").write_text("left\n")
+    here.keep(again, place, Done())
+    [patch] = here.line.kept
+    assert b"b.txt" in patch and b"made.txt" not in patch
+
+
+def test_a_secret_in_the_edits_of_an_earlier_attempt_is_still_found(here: Repository, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SECRET", SECRET)
+    first = here.assignment(workspace=SETTINGS, secrets=("SECRET",))
+    place = here.begin(first)
+    (place / "a.txt").write_text(f"password={SECRET}\n")
+    tree = here.places.save_tree(place)
+    second = replace(first, attempt=2, journal=(row(1, tree),), checkpoint=(1, tree))
+    with pytest.raises(Refused, match="hold the value of secret"):
+        here.keep(second, here.begin(second), Done())
+
+
+def test_a_dead_worktree_s_set_up_is_not_saved(here: Repository):
+    here.begin(here.assignment(workspace=SETTINGS))
+    assert here.workspace.clean(TASK).saved == ()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -15,9 +16,10 @@ import pytest
 
 from longtask.agents.recorded import BANNER
 from longtask.agents.witness import count
-from longtask.core.errors import StoreBusy
-from longtask.core.model import Done, Failed, Parked, Stopped, WaitingFor
-from longtask.steps.agent import AgentExecutor
+from longtask.core.errors import HubUnreachable, StoreBusy
+from longtask.core.model import Done, Failed, Parked, Released, Stopped, WaitingFor
+from longtask.steps import serving
+from longtask.steps.agent import AgentExecutor, AgentHandle
 from tests.agents.worker import FileDesk, Story, assignment, git, save_tree, until_ended
 
 ROOT = Path(__file__).parents[2]
@@ -216,6 +218,14 @@ def test_a_child_that_is_killed_has_failed_and_says_how(here):
     assert [artifact["name"] for artifact in outcome.artifacts] == ["transcript/core.1.jsonl"]
 
 
+def test_killed_by_its_warden_at_the_end_of_its_lease_it_has_not_failed(here, folder):
+    record(folder, [{"tools": [{"tool": "shell", "command": "sleep 60"}]}, {"text": "Done."}])
+    run = here()
+    run.until_row(3)
+    run.handle.hold(time.monotonic_ns() // 1_000_000)
+    assert run.end() == Stopped()
+
+
 def test_a_begun_shell_of_a_step_that_is_not_repeatable_is_unknown(here, folder, attempt):
     desk = FileDesk(folder / "journal.db")
     assert attempt(story(folder, 1, die="saving:3", repeatable=False)) is None
@@ -297,6 +307,64 @@ def test_a_worktree_that_cannot_be_saved_fails_the_attempt(folder):
     executor.close()
     assert isinstance(outcome, Failed) and outcome.reason == "the worktree cannot be saved: no space left"
     assert desk.rows()[-1]["body"] is None
+
+
+class Hub:
+    """Cannot be reached for so many calls."""
+
+    def __init__(self, folder: Path, down: int) -> None:
+        self.folder, self.down = folder, down
+
+    def save(self, place: Path) -> str:
+        if self.down:
+            self.down -= 1
+            raise HubUnreachable("hub 'x' does not answer")
+        return save_tree(self.folder / "hub", place)
+
+
+def begun_at(folder: Path, hub: Hub) -> tuple[FileDesk, AgentExecutor, AgentHandle]:
+    desk, executor = FileDesk(folder / "journal.db"), AgentExecutor(save_tree=hub.save)
+    told = story(folder)
+    (Path(told.place) / "a.py").write_text("import six\n")
+    handle = executor.start(assignment(told, desk), desk, Path(told.place))
+    assert isinstance(handle, AgentHandle)
+    return desk, executor, handle
+
+
+def noted(desk: FileDesk) -> list[str]:
+    return [text.decode() for stream, text in desk.said if stream == "note"]
+
+
+def test_a_hub_that_cannot_be_reached_for_a_while_is_waited_for(folder, monkeypatch):
+    monkeypatch.setattr(serving, "AGAIN_MS", 20)
+    hub = Hub(folder, down=3)
+    desk, executor, handle = begun_at(folder, hub)
+    assert isinstance(until_ended(handle), Done)
+    executor.close()
+    assert hub.down == 0 and all(row["body"] is not None for row in desk.rows())
+    assert [text.split(":")[0].split(" after")[0] for text in noted(desk)] == ["waits up to 60 s", "goes on"]
+
+
+def test_a_hub_that_cannot_be_reached_for_long_gives_the_run_back(folder, monkeypatch):
+    """Its tree is dead then, and the next attempt goes on from the last call that was kept."""
+    monkeypatch.setattr(serving, "AGAIN_MS", 20)
+    desk, executor, handle = begun_at(folder, Hub(folder, down=10_000))
+    handle._patience.limit_ms = 200
+    assert until_ended(handle) == Released("hub 'x' does not answer")
+    executor.close()
+    assert not Path(f"/proc/{handle.process.pid}").exists()
+    assert [row["n"] for row in desk.rows() if row["body"] is None] == [3]
+    assert len(noted(desk)) == 1
+
+
+def test_a_stop_does_not_wait_for_the_hub(folder, monkeypatch):
+    desk, executor, handle = begun_at(folder, Hub(folder, down=10_000))
+    while not noted(desk):
+        assert handle.poll() is None
+        select.select(handle.process.filenos(), [], [], 0.005)
+    handle.stop("drain", 60_000)
+    assert until_ended(handle) == Stopped()
+    executor.close()
 
 
 def test_silence_ends_it(here, folder):

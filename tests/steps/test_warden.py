@@ -51,9 +51,11 @@ os.execv("/bin/sleep", ["sleep", "1000"])
 WORKER = """
 import os, sys
 from pathlib import Path
+from longtask.steps.warden import now_ms
 from tests.steps.trees import start, step
 folder, mark, command = sys.argv[1:]
 process = start(command, Path(folder), mark)
+hold = Path(os.environ.get("HOLD", folder)).absolute()
 os.chdir("/")
 if os.environ.get("FORK"):
     if not os.fork():  # keeps a copy of every socket of its parent
@@ -63,7 +65,13 @@ if os.environ.get("FORK"):
 while True:
     for chunk in step(process):
         os.write(1, chunk.content)
+    if hold.is_file():
+        process.hold(now_ms() + 1_000)
+        hold.unlink()
 """
+
+
+CLEANING = 12  # left-overs at once
 
 
 def worker(folder: Path, command: str, **env: str) -> subprocess.Popen[bytes]:
@@ -149,13 +157,88 @@ def test_what_a_program_leaves_behind_is_dead_before_its_exit_is_told(tmp_path):
     assert exit.stragglers >= NASTY_COUNT
 
 
-def test_left_overs_may_clean_up(tmp_path):
+def patient_warden(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same program with a longer grace for left-overs: however busy the machine is, its end decides nothing."""
+    grace = f"LEFTOVER_GRACE_MS = {warden.LEFTOVER_GRACE_MS}"
+    text = Path(warden.__file__).read_text()
+    assert grace in text
+    copy = folder / "patient_warden.py"
+    copy.write_text(text.replace(grace, f"LEFTOVER_GRACE_MS = {PATIENCE * 1000:.0f}"))
+    monkeypatch.setattr(warden, "__file__", str(copy))
+
+
+def test_left_overs_may_clean_up(tmp_path, monkeypatch):
     """A `git gc` in the background removes its lock files on SIGTERM."""
-    left_over = "trap ': > cleaned; exit' TERM; : > set; sleep 1000 & wait"
-    process = start(f'setsid bash -c "{left_over}" & until [ -e set ]; do :; done', tmp_path)
+    patient_warden(tmp_path, monkeypatch)
+    left_over = "trap 'rm lock.$0; exit' TERM; : > lock.$0; sleep 1000 & wait"
+    left_overs = f'for n in $(seq {CLEANING}); do setsid bash -c "{left_over}" $n & done'
+    ready = f"until [ $(ls lock.* | wc -l) = {CLEANING} ]; do :; done"
+    exit, _ = finish(start(f"set +e; {left_overs.replace('$0', chr(92) + '$0')}; {ready} 2>&-; exit 0", tmp_path))
+    assert (exit.code, exit.tree_dead) == (0, True)
+    assert [path.name for path in tmp_path.glob("lock.*")] == []
+
+
+def test_a_clean_up_may_start_programs_after_a_stop(tmp_path):
+    """Even one after another, each in a session of its own."""
+    clean_up = "setsid rm one; env -i rm two; (sleep 0.1; rm three) & wait; exit 3"
+    process = start(f"touch one two three; trap '{clean_up}' TERM; echo up; sleep 1000 & wait", tmp_path)
+    read_until(process, b"up")
+    process.stop(grace_ms=60_000)
     exit, _ = finish(process)
-    assert exit.code == 0
-    assert (tmp_path / "cleaned").exists()
+    assert (exit.code, exit.stopped, exit.tree_dead) == (3, True, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_clean_up_that_does_not_end_is_killed_when_the_grace_is_over(tmp_path):
+    process = start("trap 'sleep 1000' TERM; echo up; sleep 1000 & wait", tmp_path)
+    read_until(process, b"up")
+    begun = time.monotonic()
+    process.stop(grace_ms=300)
+    exit, _ = finish(process)
+    assert time.monotonic() - begun >= 0.3
+    assert (exit.signal, exit.stopped, exit.tree_dead) == (signal.SIGKILL, True, True)
+    assert living(tmp_path) == []
+
+
+# The lease, by the clock of this machine.
+
+
+def test_a_tree_dies_when_its_lease_is_over_though_its_worker_is_frozen(tmp_path):
+    hold = tmp_path / "hold"
+    child = worker(tmp_path, NASTY, HOLD=str(hold))
+    try:
+        until(lambda: len(sleepers(tmp_path)) == NASTY_COUNT)
+        hold.touch()
+        until(lambda: not hold.exists())
+        os.kill(child.pid, signal.SIGSTOP)
+        until(lambda: not living(tmp_path))
+        assert b") T " in Path(f"/proc/{child.pid}/stat").read_bytes()
+    finally:
+        os.kill(child.pid, signal.SIGCONT)
+        kill(child)
+
+
+def test_a_lease_that_is_prolonged_keeps_its_tree(tmp_path):
+    process = start("echo up; until [ -e go ]; do sleep 0.01; done; exit 5", tmp_path)
+    read_until(process, b"up")
+    begun = time.monotonic()
+    while time.monotonic() < begun + 1:  # ten times as long as one of them
+        process.hold(warden.now_ms() + 5_000)
+        process.hold(warden.now_ms() + 100 + 10_000)
+        step(process)
+    assert process.poll() is None
+    (tmp_path / "go").touch()
+    assert finish(process)[0].code == 5
+
+
+def test_a_lease_that_is_over_is_told_as_a_stop(tmp_path):
+    process = start("trap '' TERM; echo up; while :; do sleep 1000; done", tmp_path)
+    read_until(process, b"up")
+    begun = time.monotonic()
+    process.hold(warden.now_ms() + 300)
+    exit, _ = finish(process)
+    assert time.monotonic() - begun >= 0.3
+    assert exit == Exit(signal=signal.SIGKILL, stopped=True)
 
 
 def test_a_stop_asks_the_whole_tree_first(tmp_path):
