@@ -44,7 +44,11 @@ COMMANDS = {  # and the modules that they are in
     "retry": "act",
     "skip": "act",
     "worker": "worker",
+    "health": "health",
+    "fleet": "fleet",
     "doctor": "doctor",
+    "migrate": "migrate",
+    "prune": "prune",
 }
 ERROR_WORDS = (
     (BadPlan, "bad_plan"),

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from longtask.cli.session import Session, inside_step
+from longtask.config import DATABASE, HOME
 from longtask.core.errors import StoreError
 from longtask.core.machine import status
 from longtask.core.model import POOL_DEFAULT, Task
@@ -94,7 +95,7 @@ def _start(session: Session, extra: Sequence[str]) -> None:
         database = os.path.abspath(os.path.expanduser(database))
     elif database.startswith("sqlite:///"):
         database = os.path.abspath(database.removeprefix("sqlite:///"))
-    command = [sys.executable, "-m", "longtask.cli.main", "--database", database, "worker", "--idle-exit", IDLE_EXIT]
+    command = [sys.executable, "-m", "longtask.cli.main", "worker", "--idle-exit", IDLE_EXIT]
     ready_r, ready_w = os.pipe()
     with open(ready_r, "rb") as ready, open(log_path, "ab") as log:
         try:
@@ -106,7 +107,8 @@ def _start(session: Session, extra: Sequence[str]) -> None:
                 start_new_session=True,
                 pass_fds=(ready_w,),
                 cwd=config.home,  # it may outlive the folder that the command was called in
-                env={**os.environ, "LONGTASK_HOME": str(config.home)},
+                # the database not as an argument, which every user of the machine can read: it may hold a password
+                env={**os.environ, HOME: str(config.home), DATABASE: database},
             )
         finally:
             os.close(ready_w)

@@ -64,10 +64,8 @@ def range_of(session: Session, task: Task, step: Step | None) -> tuple[str, str]
 
 def show_diff(session: Session, task: Task, step: Step | None) -> None:
     """In a pager on a terminal; byte for byte elsewhere, so that it can be applied."""
-    from longtask.workspace.workspace import Workspace
-
     base, head = range_of(session, task, step)
-    patch = Workspace.at(session.config.home, task.workspace_id).diff(base, head)
+    patch = session.parts.merger.workspace(task.workspace_id).diff(base, head)
     if not session.out.terminal:
         session.out.content(patch)
         return
@@ -93,10 +91,8 @@ def _coloured(line: str, colour: bool) -> str:
 
 def stat_map(session: Session, task: Task, step: Step | None) -> dict[str, Any]:
     """The shape of `diff --json`."""
-    from longtask.workspace.workspace import Workspace
-
     base, head = range_of(session, task, step)
-    found = Workspace.at(session.config.home, task.workspace_id).stat(base, head)
+    found = session.parts.merger.workspace(task.workspace_id).stat(base, head)
     files = [{"path": f.path, "insertions": f.insertions, "deletions": f.deletions} for f in found.files]
     return {"task": task.id, "base": base, "head": head, "files": files}
 

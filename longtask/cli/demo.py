@@ -68,13 +68,23 @@ class Crew:
 
     def hire(self) -> None:
         """Up to the number of workers.  One that is left alone for long (the demo was killed) ends by itself."""
-        command = [sys.executable, "-m", "longtask.cli.main", "--database", self.session.config.database]
-        command += ["worker", "--lease", self.lease, "--idle-exit", "5m"]
+        command = [sys.executable, "-m", "longtask.cli.main", "worker", "--lease", self.lease, "--idle-exit", "5m"]
+        tools = str(Path(sys.executable).parent)  # the plan's commands find the Python that has what the demo needs
+        path = os.pathsep.join([tools, os.environ.get("PATH", os.defpath)])
+        # not as an argument, which every user of the machine can read: a URL may hold a password
+        environment = {**os.environ, "PATH": path, DATABASE: self.session.config.database}
         with open(self.log, "ab") as log:
             while len(self.processes) < self.workers:
                 self.hired += 1
                 self.processes.append(
-                    subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+                    subprocess.Popen(
+                        command,
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        start_new_session=True,
+                        env=environment,
+                    )
                 )
 
     def kill_all(self, why: str) -> None:

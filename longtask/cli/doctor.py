@@ -14,16 +14,16 @@ import typer
 from longtask.cli.background import idle, live_workers
 from longtask.cli.help import commands
 from longtask.cli.session import FAILED, TASK, Session, handle
-from longtask.core.errors import LongTaskError, NotFound
+from longtask.core.errors import LongTaskError, StoreError
 from longtask.core.model import Edge, StepSpec, Task
 from longtask.core.oracle import audit
 from longtask.store.contract import Store
 from longtask.workspace.git import check_version
-from longtask.workspace.workspace import Workspace
 
 PAGE = 500
 STEPS_AUDITED_MAX = 20_000  # a larger task is audited when it is named
 LEASES_MAX = 10_000
+TICKETS_MAX = 1_000_000  # a step has one at most
 FREE_BYTES_MIN = 1_000_000_000
 READS_MAX = 5  # of a task that moves while it is read
 T = TypeVar("T")
@@ -87,7 +87,7 @@ def _tell(session: Session, findings: list[Finding], notes: list[str], audited: 
     tasks = "1 task" if audited == 1 else f"{audited:,} tasks"
     if not findings:
         session.say(
-            f"nothing is wrong: {tasks} audited, database, git and folders in order ({session.config.database})"
+            f"nothing is wrong: {tasks} audited, database, git and folders in order ({session.config.database_shown})"
         )
     else:
         session.say(f"{len(findings)} found, {tasks} audited")
@@ -121,7 +121,7 @@ def _unreadable(session: Session, what: str, error: Exception) -> Finding:
 
 
 def _restore(session: Session) -> str:
-    return f"stop the workers, keep a copy of {session.config.database}, and restore a backup"
+    return f"stop the workers, keep a copy of {session.config.database_shown}, and restore a backup"
 
 
 # --- the installation ---------------------------------------------------------------------------------------------
@@ -152,6 +152,10 @@ def _database(session: Session) -> Iterator[Finding]:
         problems = [str(error)]
     for problem in problems[:20]:
         yield Finding(f"the database is damaged: {problem}", "rows may be missing or wrong", _restore(session))
+    if problems:
+        return
+    for alarm in session.parts.store.alarms():
+        yield Finding(alarm.what, alarm.why, alarm.mend)
 
 
 def _workers(session: Session) -> Iterator[Finding]:
@@ -185,7 +189,7 @@ def _workers(session: Session) -> Iterator[Finding]:
 
 def _task(session: Session, task: Task, notes: list[str]) -> Iterator[Finding]:
     """Audited twice if something looks wrong: a worker may have written between two reads."""
-    mend = f"{session.command('pause', handle(task))}, keep a copy of {session.config.database}, and report it"
+    mend = f"{session.command('pause', handle(task))}, keep a copy of {session.config.database_shown}, and report it"
     try:
         wrong = _violations(session, task, notes) and _violations(session, session.parts.store.get_task(task.id), notes)
     except Exception as error:  # noqa: BLE001  damaged rows raise whatever they like
@@ -222,7 +226,20 @@ def _audit(store: Store, task: Task) -> list[str]:
     leases = store.leases(task.id, LEASES_MAX)
     # a signal that is still being told to its waiters leaves some of them waiting beside it, for a moment
     telling = [signal.number for signal in signals] if task.id in store.unheard(PAGE) else []
-    found = audit(task, steps, edges, events, leases, signals, specs, now=store.now(), unheard=telling)
+    found = audit(
+        task,
+        steps,
+        edges,
+        events,
+        leases,
+        signals,
+        specs,
+        mutexes=store.mutexes(task.id, LEASES_MAX),
+        tickets=store.tickets(task.id, TICKETS_MAX),
+        offers=store.offers(task.id, PAGE),
+        now=store.now(),
+        unheard=telling,
+    )
     return [f"{violation.rule}: {violation.text}" for violation in found]
 
 
@@ -242,7 +259,7 @@ def _code(session: Session, task: Task) -> Iterator[Finding]:
         return
     lost = "the task's code cannot be read"
     try:
-        workspace = Workspace.at(session.config.home, task.workspace_id)
+        workspace = session.parts.merger.workspace(task.workspace_id)
         if not workspace.has_commit(task.head):
             mend = f"restore {workspace.hub.path} from a backup, or {session.command('cancel', handle(task))}"
             yield Finding(f"{handle(task)}: commit {task.head[:12]} is not in its hub", lost, mend)
@@ -253,7 +270,10 @@ def _code(session: Session, task: Task) -> Iterator[Finding]:
 def _artifacts(session: Session, task: Task) -> Iterator[Finding]:
     for artifact in session.parts.records.artifacts(task.id):
         try:
-            session.parts.artifacts.path(task.workspace_id or "none", artifact["digest"])
-        except NotFound:
+            there = session.parts.artifacts.has(task.workspace_id, artifact["digest"])
+        except StoreError as error:
+            yield Finding(str(error), "artifacts can neither be kept nor shown", "see there; then run doctor again")
+            return
+        if not there:
             what = f"{handle(task)}: the bytes of artifact {artifact['name']!r} are gone"
             yield Finding(what, "it cannot be fetched or shown", f"restore {session.config.artifacts} from a backup")

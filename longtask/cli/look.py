@@ -159,7 +159,7 @@ def _fetch(session: Session, task: Task, name: str, output: Path | None) -> int:
     if one is None:
         listed = session.command("artifacts", handle(task))
         raise NotFound(f"task {handle(task)!r} has no artifact {name!r}; list them: {listed}")
-    content = session.parts.artifacts.read(task.workspace_id or "none", one["digest"])
+    content = session.parts.artifacts.read(task.workspace_id, one["digest"])
     if output is None:
         session.out.content(content)
         return 0

@@ -17,6 +17,7 @@ from longtask.core.model import Kind, Question, Role, Step, StepState, Task, Tas
 
 S = StepState
 SHOWN_MAX = 10
+QUEUE_SHOWN_MAX = 1_000  # places that are counted
 WRITES = (Kind.RUN, Kind.AGENT, Kind.FUNCTION)  # kinds of steps that have an output to read
 COMMAND_OF = {"again": "retry", "accept": "approve", "give_up": "reject"}
 
@@ -131,6 +132,8 @@ def _of_step(session: Session, task: Task, step: Step) -> Iterator[Reason]:
     match step.state:
         case S.WAITING if step.waiting_for is WaitingFor.USER:
             yield _question(session, name, step)
+        case S.WAITING if step.waiting_for is WaitingFor.MUTEX:
+            yield _queueing(session, task, step)
         case S.WAITING:
             yield _waiting(session, name, step)
         case S.RUNNING:
@@ -189,6 +192,25 @@ def _waiting(session: Session, name: str, step: Step) -> Reason:
         return Reason(text, step.began_at, (), step.key)
     data = [f"{k}={v}" for k, v in (question.get("match") or {}).items()]
     return Reason(text, step.began_at, (session.command("signal", name, str(question["name"]), *data),), step.key)
+
+
+def _queueing(session: Session, task: Task, step: Step) -> Reason:
+    """Who holds the mutex, since when, and how many come first."""
+    store, name = session.parts.store, step.mutex or ""
+    queue = store.queue(name, QUEUE_SHOWN_MAX)
+    place = next((n for n, row in enumerate(queue, 1) if (row.task_id, row.step) == (task.id, step.key)), 0)
+    since = queue[place - 1].at if place else 0
+    where = f"place {place} of {len(queue)}" if place else f"behind {len(queue):,} others"
+    held, commands = store.mutex(name), (session.command("why", handle(task)),)
+    if held is None:
+        who = "which nobody holds now"
+    else:
+        other = store.get_task(held.task_id)
+        whose = "" if other.id == task.id else f" of {handle(other)}"
+        who = f"held by {held.step}{whose} for {duration(max(store.now() - held.at, 0))}"
+        commands = (session.command("show", handle(other)),)
+    more = "+" if len(queue) == QUEUE_SHOWN_MAX and place else ""
+    return Reason(f"{step.key} waits for mutex {name!r}, {who}; {where}{more} in the queue", since, commands, step.key)
 
 
 def _blocked(session: Session, task: Task, step: Step) -> Iterator[Reason]:

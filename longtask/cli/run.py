@@ -59,7 +59,7 @@ def submit(
     workspace_id, commit = "", None
     desk = session.parts.desk  # first of all: it makes our folder, for its owner alone
     if loaded.workspace is not None:
-        workspace = Workspace.open(session.config.home, folder / (loaded.workspace.repo or "."))
+        workspace = Workspace.open(session.config.home, folder / (loaded.workspace.repo or "."), session.config.hub)
         aside = (session.config.home, file.resolve())
         chosen = dirty or loaded.workspace.dirty or "refuse"
         found = workspace.base(base or loaded.workspace.base, cast(Dirty, chosen), aside)

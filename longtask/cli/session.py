@@ -96,7 +96,7 @@ class Session:
     def command(self, *words: str) -> str:
         """A command as the user would have to type it."""
         given = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
-        database = ["--database", shlex.quote(self.database)] if self.database else []
+        database = ["--database", shlex.quote(self.config.database_shown)] if self.database else []
         return " ".join([*given, _program(), *database, *(w if w.isupper() else shlex.quote(w) for w in words)])
 
     # output

@@ -156,11 +156,11 @@ def end_lines(session: Session, task: Task) -> Iterator[Line]:
 def made_lines(session: Session, task: Task) -> Iterator[Line]:
     """Where the fruit of a task lies."""
     from longtask.boot import branch_of
-    from longtask.workspace.workspace import Workspace
 
     if task.workspace_id and task.head != task.base:
-        folder = Workspace.at(session.config.home, task.workspace_id).hub.folder
-        yield [("  branch     ", "dim"), (f"{branch_of(task)} in {folder}", "")]
+        hub = session.parts.merger.workspace(task.workspace_id).hub
+        place = f"{hub.folder} on host {hub.host}" if hub.host else str(hub.folder)
+        yield [("  branch     ", "dim"), (f"{branch_of(task)} in {place}", "")]
     kept = [a["name"] for a in session.parts.records.artifacts(task.id)]
     kept = [name for name in kept if not name.startswith(("output/", "leftovers/"))]
     if kept:

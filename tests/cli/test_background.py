@@ -109,3 +109,15 @@ def test_a_worker_that_cannot_start_says_why(shell: Shell):
 def test_a_lease_or_a_pool_that_makes_no_sense_is_refused(shell: Shell):
     assert "at least 1s" in shell.here("worker", "--lease", "10ms", code=2).err
     assert "has no unit" in shell.here("worker", "--idle-exit", "10", code=2).err
+
+
+def test_the_database_is_no_argument_of_the_background_worker(shell: Shell, tmp_path: Path):
+    """Arguments are for all users of the machine to read, and a URL may hold a password."""
+    database = tmp_path / "elsewhere" / "tasks.db"
+    database.parent.mkdir()
+    shell.plan(ONE)
+    shell("run", "--detach", "--database", f"sqlite:///{database}")
+    (pid,) = shell.workers()
+    assert b"tasks.db" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    (row,) = shell.here("fleet", "--json", "--database", str(database)).json["workers"]
+    assert row["pid"] == pid

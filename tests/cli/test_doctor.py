@@ -94,7 +94,7 @@ def test_a_damaged_file_is_a_finding(copy: Shell):
     content = bytearray(file.read_bytes())
     page = 4096
     for number in range(6, len(content) // page, 2):
-        content[number * page + 100 : number * page + 700] = b"\xff" * 600
+        content[number * page : number * page + 600] = b"\xff" * 600
     file.write_bytes(content)
     result = copy.here("doctor", code=1)
     assert "damaged" in result.out + result.err and "restore a backup" in result.out + result.err

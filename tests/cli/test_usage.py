@@ -19,7 +19,7 @@ ALL = [*(name for name in COMMANDS if name != "plan"), "plan check", "plan show"
 
 def test_every_command_of_the_first_part_is_there():
     words = "run plan ls show why watch events logs diff approve reject signal pause resume cancel retry skip"
-    assert set(f"{words} artifacts worker doctor init demo".split()) == set(COMMANDS)
+    assert set(f"{words} artifacts worker health fleet doctor init demo migrate prune".split()) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", ALL)
