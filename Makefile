@@ -11,10 +11,10 @@ ifneq ($(shell cat .venv/stamp 2>/dev/null),$(CURDIR))
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test check ci sim crash mutants conformance bench format generate lock hooks clean
+.PHONY: help venv demo test check ci sim crash chaos mutants conformance bench bench-peers format generate lock hooks clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 venv: .venv/stamp ## fill .venv (every other target does it by itself)
 
@@ -39,11 +39,14 @@ check: .venv/stamp ## format, lint, types, import layers, lock, generated files 
 
 ci: check mutants ## what CI runs after `make test`
 
-sim: .venv/stamp ## the simulator: SEEDS=n fresh seeds, or SEED=n again
-	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),300))
+sim: .venv/stamp ## the simulator: SEEDS=n fresh seeds, or SEED=n again; DATABASE=postgresql
+	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),300)) $(if $(DATABASE),--database $(DATABASE))
 
 crash: .venv/stamp ## real processes killed at every named point
 	$(PY) -m pytest tests/crash -m "crash or not crash" $(T)
+
+chaos: .venv/stamp ## a fleet on PostgreSQL while all goes wrong: MINUTES=n, SEED=n
+	$(PY) -m tests.chaos --minutes $(or $(MINUTES),2) $(if $(SEED),--seed $(SEED))
 
 mutants: .venv/stamp ## break the code on purpose; every mutant must be found
 	$(PY) -m tests.sim.mutants
@@ -53,6 +56,9 @@ conformance: .venv/stamp ## what a store promises, on every database there is
 
 bench: .venv/stamp ## one JSON line for each workload
 	$(PY) -m bench
+
+bench-peers: .venv/stamp ## the same work on LongTask and on its peers (ROUNDS=n MINUTES=m; about 90 minutes)
+	$(PY) -m bench.peers --rounds $(or $(ROUNDS),3) --minutes $(or $(MINUTES),90) --write-doc
 
 format: .venv/stamp ## format, and fix what can be fixed by a tool
 	$(PY) -m ruff format $(CODE)

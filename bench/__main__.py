@@ -6,9 +6,11 @@ The exit code is 0 though a goal is missed: the lines tell.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from pathlib import Path
 
+from bench.postgres import NoServer
 from bench.result import Result, written
 from bench.workloads import WORKLOADS, say
 
@@ -24,8 +26,13 @@ def main() -> None:
     results: list[Result] = []
     for name in asked.workload or WORKLOADS:
         begun = time.monotonic()
-        results.append(WORKLOADS[name]())
-        say(f"{name}: {time.monotonic() - begun:.0f} s")
+        load = os.getloadavg()[0]
+        try:
+            results.append(WORKLOADS[name]())
+        except NoServer as reason:
+            say(f"{name}: skipped: {reason}")
+            continue
+        say(f"{name}: {time.monotonic() - begun:.0f} s, load {load:.1f} before and {os.getloadavg()[0]:.1f} after")
         print(results[-1].line(), flush=True)
     if asked.json_file:
         asked.json_file.write_text("".join(result.line() + "\n" for result in results))

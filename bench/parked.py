@@ -1,4 +1,4 @@
-"""A worker that parks approvals, in a process of its own: `python -m bench.parked FOLDER FIRST THEN`.
+"""A worker that parks approvals, in a process of its own: `python -m bench.parked TARGET FIRST THEN`.
 
 It says on a line how many bytes of memory it holds when FIRST steps are parked, waits for a line, and says it again
 when THEN are.
@@ -13,7 +13,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from bench.tasks import parts_at
+from bench.tasks import opened_at
 from longtask import boot
 from longtask.store.contract import Store
 from longtask.store.sqlite import SqliteStore
@@ -21,9 +21,9 @@ from longtask.store.sqlite import SqliteStore
 
 def resident_bytes(store: Store) -> int:
     """What the process holds, without what it would give back if asked: pages of the database, freed memory."""
-    assert isinstance(store, SqliteStore)
     gc.collect()
-    store._line.run("pragma shrink_memory")
+    if isinstance(store, SqliteStore):
+        store._line.run("pragma shrink_memory")
     ctypes.CDLL(None).malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()
@@ -37,8 +37,8 @@ def all_ask(parts: boot.Parts, wanted: int) -> bool:
 
 
 def main() -> None:
-    folder, first, then = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    parts = parts_at(folder)
+    target, first, then = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    parts = opened_at(target)
     for wanted in (first, then):
         running = boot.make_loop(parts, slots=4, id="bench")
         running.loop.run(partial(all_ask, parts, wanted))

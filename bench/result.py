@@ -54,7 +54,7 @@ ROW = re.compile(r"^\| `(\w+)` ")
 def written(document: str, results: Sequence[Result], order: Sequence[str]) -> str:
     """The document with the rows of these results; rows of other workloads stay."""
     before, rest = document.split(BEGIN)
-    table, after = rest.split(END)
+    table, after = rest.split(END, 1)
     rows = {found[1]: line for line in table.splitlines() if (found := ROW.match(line))}
     rows |= {result.workload: _row(result) for result in results}
     return "\n".join([before + BEGIN, HEADER, *(rows[name] for name in order if name in rows), END + after])

@@ -21,7 +21,7 @@ from longtask.core.model import Kind, StepSpec, Task, TaskOptions
 from longtask.engine.desk import Desk
 from longtask.engine.records import TaskRecords
 from longtask.engine.scope import Scopes
-from longtask.store.artifacts import ArtifactStore
+from longtask.store.contract import Store
 from longtask.store.sqlite import SqliteStore
 
 NO_OP = StepSpec(Kind.FUNCTION, {"function": "bench.noop:nothing", "inline": True})
@@ -51,20 +51,30 @@ def approvals(steps: int) -> Graph:
 def parts_at(
     folder: Path, trace: Callable[[str, Any], None] | None = None, fault: Callable[[str], None] | None = None
 ) -> boot.Parts:
-    """What `boot.open_parts` makes, with a store that tells what it does."""
     config = Config(folder, str(folder / DATABASE))
-    store = SqliteStore(config.database, trace=trace, fault=fault)
+    return assembled(config, SqliteStore(config.database, trace=trace, fault=fault))
+
+
+def opened_at(target: str) -> boot.Parts:
+    """`target`: the folder of a database, or its URL."""
+    if "://" in target:
+        return boot.open_parts(Config(Path(__file__).parent / "out", target))
+    return parts_at(Path(target))
+
+
+def assembled(config: Config, store: Store) -> boot.Parts:
+    """What `boot.open_parts` makes, with a store that tells what it does."""
     scopes = Scopes(store, lambda workspace_id, digest: None)  # no-op steps have no large values
     language = boot.Language()
     return boot.Parts(
         config=config,
         store=store,
-        artifacts=ArtifactStore(config.artifacts),
+        artifacts=boot.open_artifacts(config, store),
         scopes=scopes,
         records=TaskRecords(store, scopes),
         expressions=language,
         desk=Desk(store, scopes, language, boot.new_id),
-        merger=boot.GitMerger(folder),
+        merger=boot.GitMerger(config.home),
     )
 
 

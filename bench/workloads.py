@@ -10,102 +10,85 @@ import gc
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
-from tempfile import TemporaryDirectory
 
-from bench.probe import Recorder, Statement, commits, replayed, ungrouped
+from bench import beds
+from bench.beds import Bed
+from bench.crash import killed
+from bench.probe import commits
 from bench.result import Result, judged
-from bench.tasks import (
-    DATABASE,
-    approvals,
-    chain,
-    copied,
-    fan_out,
-    has_ended,
-    parts_at,
-    settle,
-    submitted,
-    work,
-    worked_off,
-)
+from bench.tasks import approvals, chain, fan_out, has_ended, work
 from longtask.core.graph import Graph
 
 SLOTS = 4
 SLOTS_MANY = 64
 LOCK_MS_MAX, ROUNDS_LOCK = 200, 3
-BYTES_MAX = 400
+BYTES_MAX, PG_BYTES_MAX = 400, 1_200
+TAKEOVER_S_MAX = 20
+HELLO_MS_MAX = 246  # 0.6 of the best peer's 0.41 s; `bench.peers` measures it beside the peers
+WARM_STEPS = 50
+
+Opened = Callable[[], AbstractContextManager[Bed]]
 
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-@contextmanager
-def folder() -> Iterator[Path]:
-    """Beside the sources, not in /tmp, which may be memory."""
-    out = Path(__file__).parent / "out"
-    out.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=out) as made:
-        yield Path(made)
-
-
 # --- steps a second against the bare database ---------------------------------------------------------------------
 
 
-def against_probe(name: str, graphs: list[Graph], steps: int, rounds: int, slots: int, goal: str) -> Result:
+def against_probe(
+    opened: Opened, name: str, graphs: list[Graph], steps: int, rounds: int, slots: int, goal: str
+) -> Result:
     """A first run is recorded, and not timed; the others are timed, and not recorded."""
-    with folder() as at:
-        submitted(at / "new", *graphs)
-        statements = recorded(at, slots)
+    with opened() as bed:
+        name = bed.prefix + name
+        bed.submitted("new", *graphs)
+        statements = bed.recorded(bed.copied("new", "run"), slots)
+        gc.freeze()  # else the runs would pay for looking through what was recorded
         say(f"{name}: {len(statements) / steps:.1f} statements and {commits(statements) / steps:.2f} commits a step")
         runs, probes = [], []
         for n in range(rounds):
-            runs.append(steps / worked_off(copied(at / "new", at / "run"), slots))
-            probes.append(steps / replayed(copied(at / "new", at / "probe") / DATABASE, statements))
+            runs.append(steps / bed.worked_off(bed.copied("new", "run"), slots))
+            probes.append(steps / bed.replayed(bed.copied("new", "probe"), statements))
             say(f"{name}: round {n + 1} of {rounds}: {runs[-1]:,.0f} steps/s, probe {probes[-1]:,.0f}")
     ratios = [run / probe for run, probe in zip(runs, probes, strict=True)]
     return judged(name, median(runs), "steps/s", median(probes), goal, median(ratios))
 
 
-def recorded(at: Path, slots: int) -> list[Statement]:
-    recorder = Recorder()
-    worked_off(copied(at / "new", at / "run"), slots, recorder)
-    statements = list(ungrouped(recorder.statements))
-    gc.freeze()  # else the runs would pay for looking through what was recorded
-    return statements
+def chain_200(opened: Opened, goal: str) -> Result:
+    return against_probe(opened, "chain", [chain(200)], 200, 9, SLOTS, goal)
 
 
-def chain_200() -> Result:
-    return against_probe("chain", [chain(200)], 200, 9, SLOTS, "ratio >= 0.35")
+def fanout_1000(opened: Opened, goal: str) -> Result:
+    return against_probe(opened, "fanout_1000", [fan_out(1_000)], 1_000, 5, SLOTS, goal)
 
 
-def fanout_1000() -> Result:
-    return against_probe("fanout_1000", [fan_out(1_000)], 1_000, 5, SLOTS, "ratio >= 0.35")
-
-
-def many() -> Result:
-    return against_probe("many", [chain(10)] * 500, 5_000, 5, SLOTS_MANY, "ratio >= 0.8")
+def many(opened: Opened, goal: str) -> Result:
+    return against_probe(opened, "many", [chain(10)] * 500, 5_000, 5, SLOTS_MANY, goal)
 
 
 # --- a step of a large task against one of a small task -----------------------------------------------------------
 
 
-def fanout_10000() -> Result:
+def fanout_10000(opened: Opened) -> Result:
     steps, rounds = 10_000, 3
-    with folder() as at:
-        submitted(at / "new", fan_out(steps))
-        small = Small(at)
+    with opened() as bed:
+        name = f"{bed.prefix}fanout_10000"
+        bed.submitted("new", fan_out(steps))
+        small = Small(bed)
         costs, smalls = [], [small.cost()]
         for n in range(rounds):
-            costs.append(worked_off(copied(at / "new", at / "run"), SLOTS) / steps * 1e6)
+            costs.append(bed.worked_off(bed.copied("new", "run"), SLOTS) / steps * 1e6)
             smalls.append(small.cost())
-            say(f"fanout_10000: round {n + 1} of {rounds}: {costs[-1]:,.0f} µs a step, of 1,000: {smalls[-1]:,.0f}")
-    return against_small("fanout_10000", costs, smalls)
+            say(f"{name}: round {n + 1} of {rounds}: {costs[-1]:,.0f} µs a step, of 1,000: {smalls[-1]:,.0f}")
+    return against_small(name, costs, smalls)
 
 
 def fanout_100000() -> Result:
@@ -113,14 +96,14 @@ def fanout_100000() -> Result:
 
     On a machine that is too slow to end it in time it is left unfinished, and says so."""
     steps, slice_s, slices_max = 100_000, 6, 20
-    with folder() as at:
-        (task,) = submitted(at / "new", fan_out(steps))
-        small = Small(at)
+    with beds.sqlite() as bed:
+        (task,) = bed.submitted("new", fan_out(steps))
+        small = Small(bed)
         left, costs, smalls = steps, list[float](), [small.cost()]
         while left and len(costs) < slices_max:
-            parts = parts_at(at / "new")
+            parts = bed.parts_at("new")
             took_s = work(parts, partial(has_ended, parts, task.id), SLOTS, slice_s)
-            before, left = left, open_steps(at / "new", task.id)
+            before, left = left, open_steps(bed, task.id)
             costs.append(took_s / max(before - left, 1) * 1e6)
             smalls.append(small.cost())
             say(f"fanout_100000: {left:,} steps left: {costs[-1]:,.0f} µs a step, of 1,000: {smalls[-1]:,.0f}")
@@ -132,12 +115,12 @@ def fanout_100000() -> Result:
 class Small:
     """What a step of a fan-out of 1,000 costs just now."""
 
-    def __init__(self, at: Path) -> None:
-        self._at = at
-        submitted(at / "small", fan_out(1_000))
+    def __init__(self, bed: Bed) -> None:
+        self._bed = bed
+        bed.submitted("small", fan_out(1_000))
 
     def cost(self) -> float:
-        return worked_off(copied(self._at / "small", self._at / "small_run"), SLOTS) / 1_000 * 1e6
+        return self._bed.worked_off(self._bed.copied("small", "small_run"), SLOTS) / 1_000 * 1e6
 
 
 def against_small(name: str, costs: list[float], smalls: list[float]) -> Result:
@@ -147,9 +130,9 @@ def against_small(name: str, costs: list[float], smalls: list[float]) -> Result:
     return judged(name, median(costs), "µs/step", median(beside), "ratio <= 1.3", median(ratios))
 
 
-def open_steps(at: Path, task_id: str) -> int:
+def open_steps(bed: Bed, task_id: str) -> int:
     """The steps of a stage that are not ended; its gate is left out."""
-    store = parts_at(at).store
+    store = bed.parts_at("new").store
     counts = store.get_task(task_id).counts
     store.close()
     return max(counts.open - 1, 0)
@@ -179,11 +162,11 @@ def lock_100000() -> Result:
     longest_ms = []
     for n in range(ROUNDS_LOCK):
         submitting, working, cancelling = Locks(), Locks(), Locks()
-        with folder() as at:
-            (task,) = submitted(at / "new", fan_out(100_000), fault=submitting)
-            parts = parts_at(at / "new", fault=working)
+        with beds.sqlite() as bed:
+            (task,) = bed.submitted("new", fan_out(100_000), fault=submitting)
+            parts = bed.parts_at("new", fault=working)
             work(parts, lambda: False, SLOTS, for_s=2)
-            parts = parts_at(at / "new", fault=cancelling)
+            parts = bed.parts_at("new", fault=cancelling)
             parts.desk.cancel(task.id, "bench")
             work(parts, partial(has_ended, parts, task.id), SLOTS)
         named = {"submitting": submitting, "working": working, "cancelling": cancelling}
@@ -196,35 +179,51 @@ def lock_100000() -> Result:
 # --- memory, disk, start ------------------------------------------------------------------------------------------
 
 
-def parked() -> Result:
+def parked(opened: Opened) -> Result:
     """How the worker that has parked 10,000 approvals grew by them; a first 2,000 have warmed it up."""
     first, then = 2_000, 10_000
-    with folder() as at:
-        submitted(at / "new", approvals(first))
-        child = [sys.executable, "-m", "bench.parked", str(at / "new"), str(first), str(first + then)]
+    with opened() as bed:
+        name = f"{bed.prefix}parked"
+        bed.submitted("new", approvals(first))
+        child = [sys.executable, "-m", "bench.parked", bed.target("new"), str(first), str(first + then)]
         with subprocess.Popen(child, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdin is not None and process.stdout is not None
             before = int(process.stdout.readline())
-            parts = parts_at(at / "new")
+            parts = bed.parts_at("new")
             parts.desk.submit(approvals(then))
             parts.store.close()
             process.stdin.write("go on\n")
             process.stdin.flush()
             after = int(process.stdout.readline())
-    say(f"parked: {before:,} bytes of memory with {first:,} parked, {after:,} with {first + then:,}")
-    return judged("parked", (after - before) / then, "bytes/step", 64, "value <= 64")
+    say(f"{name}: {before:,} bytes of memory with {first:,} parked, {after:,} with {first + then:,}")
+    return judged(name, (after - before) / then, "bytes/step", 64, "value <= 64")
 
 
-def bytes_per_step() -> Result:
+def bytes_per_step(opened: Opened, bytes_max: int) -> Result:
+    """Not vacuumed; after a first task, since a server's file grows by more than a row when it is new."""
     steps = 4_000
-    with folder() as at:
-        submitted(at / "empty")
-        empty = settle(at / "empty")
-        submitted(at / "new", fan_out(steps))
-        worked_off(at / "new", SLOTS)
-        size = settle(at / "new")
-    say(f"bytes_per_step: {size:,} bytes, {empty:,} of them an empty database")
-    return judged("bytes_per_step", (size - empty) / steps, "bytes", BYTES_MAX, f"value <= {BYTES_MAX}")
+    with opened() as bed:
+        name = f"{bed.prefix}bytes_per_step"
+        bed.submitted("new", fan_out(WARM_STEPS))
+        bed.worked_off("new", SLOTS)
+        before = bed.settle("new")
+        parts = bed.parts_at("new")
+        parts.desk.submit(fan_out(steps))
+        parts.store.close()
+        bed.worked_off("new", SLOTS)
+        after = bed.settle("new")
+    say(f"{name}: {after:,} bytes, {before:,} of them before")
+    return judged(name, (after - before) / steps, "bytes", bytes_max, f"value <= {bytes_max}")
+
+
+def takeover(opened: Opened) -> Result:
+    """From the SIGKILL of a worker to the first step that another one, which stood by, begins; no figure if a finished
+    step ran again."""
+    with opened() as bed:
+        name = f"{bed.prefix}takeover"
+        took_s = killed(bed)
+    say(f"{name}: {took_s:.1f} s, no finished step ran again")
+    return judged(name, took_s, "s", TAKEOVER_S_MAX, f"value <= {TAKEOVER_S_MAX}")
 
 
 def cold_start() -> Result:
@@ -236,6 +235,16 @@ def cold_start() -> Result:
     return judged("cold_start", median(ours), "ms", median(bare), "ratio <= 2.5", median(ratios))
 
 
+def hello() -> Result:
+    """A whole process that makes a database, does one durable step in it and ends."""
+    ours, bare = [], []
+    with beds.folder() as at:
+        for n in range(11):
+            bare.append(started([sys.executable, "-c", "import asyncio, json, sqlite3"]))
+            ours.append(started([sys.executable, "-m", "bench.hello", str(at / str(n))]))
+    return judged("hello", median(ours), "ms", median(bare), f"value <= {HELLO_MS_MAX}")
+
+
 def started(command: list[str]) -> float:
     begun = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
@@ -243,13 +252,22 @@ def started(command: list[str]) -> float:
 
 
 WORKLOADS: dict[str, Callable[[], Result]] = {
-    "chain": chain_200,
-    "fanout_1000": fanout_1000,
-    "fanout_10000": fanout_10000,
+    "chain": partial(chain_200, beds.sqlite, "ratio >= 0.5"),
+    "fanout_1000": partial(fanout_1000, beds.sqlite, "ratio >= 0.35"),
+    "fanout_10000": partial(fanout_10000, beds.sqlite),
     "fanout_100000": fanout_100000,
     "lock_100000": lock_100000,
-    "many": many,
-    "parked": parked,
+    "many": partial(many, beds.sqlite, "ratio >= 0.8"),
+    "parked": partial(parked, beds.sqlite),
     "cold_start": cold_start,
-    "bytes_per_step": bytes_per_step,
+    "bytes_per_step": partial(bytes_per_step, beds.sqlite, BYTES_MAX),
+    "hello": hello,
+    "takeover": partial(takeover, beds.sqlite),
+    "pg_chain": partial(chain_200, beds.postgres, "ratio >= 0.6"),
+    "pg_fanout_1000": partial(fanout_1000, beds.postgres, "ratio >= 0.6"),
+    "pg_fanout_10000": partial(fanout_10000, beds.postgres),
+    "pg_many": partial(many, beds.postgres, "ratio >= 0.6"),
+    "pg_parked": partial(parked, beds.postgres),
+    "pg_bytes_per_step": partial(bytes_per_step, beds.postgres, PG_BYTES_MAX),
+    "pg_takeover": partial(takeover, beds.postgres),
 }

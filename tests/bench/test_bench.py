@@ -20,7 +20,10 @@ from longtask.store.queries import load
 
 NAMES = {sql: name for name, sql in load("sqlite").items()}
 STATEMENTS_MAX = 10
-STATED = "chain fanout_1000 fanout_10000 fanout_100000 lock_100000 many parked cold_start bytes_per_step"  # the goals
+STATED = (  # the goals
+    "chain fanout_1000 fanout_10000 fanout_100000 lock_100000 many parked cold_start bytes_per_step hello takeover "
+    "pg_chain pg_fanout_1000 pg_fanout_10000 pg_many pg_parked pg_bytes_per_step pg_takeover"
+)
 
 
 def run(at: Path, slots: int, *graphs: Graph) -> list[tuple[str, object]]:

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from longtask.boot import GitMerger, Parts
-from longtask.engine.attempt import AttemptDesk
+from longtask.engine.attempt_desk import AttemptDesk
 from longtask.engine.desk import Desk
 from longtask.engine.dispatch import Dispatch
 from longtask.engine.worker import Worker

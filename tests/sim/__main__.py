@@ -8,6 +8,7 @@ import secrets
 import sys
 import time
 
+from .hosting import POSTGRESQL, SQLITE
 from .world import play
 
 
@@ -18,13 +19,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="this world alone")
     parser.add_argument("--verbose", action="store_true", help="print what happens")
     parser.add_argument("--all", action="store_true", help="go on after a failure")
+    parser.add_argument("--database", choices=(SQLITE, POSTGRESQL), default=SQLITE, help="where the tasks are kept")
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
     first = secrets.randbelow(10**8) if args.first is None else args.first
     seeds = [args.seed] if args.seed is not None else range(first, first + args.seeds)
     failed, began = [], time.monotonic()
     for seed in seeds:
-        wrong = play(seed, verbose=args.verbose)
+        wrong = play(seed, verbose=args.verbose, database=args.database)
         if wrong is not None:
             print(wrong, flush=True)
             failed.append(seed)

@@ -13,7 +13,7 @@ CALM = {"stale": 0, "crash": 0, "busy": 0, "kill": 0, "freeze": 0, "suspend": 0,
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`place`: a module, or `sql NAME` for a statement.  `old` stands there `times` times."""
+    """`place`: a module, or `sql [postgres] NAME` for a statement.  `old` stands there `times` times."""
 
     name: str
     place: str
@@ -42,6 +42,8 @@ FROZEN = {
 }
 ABSENT = FROZEN | {"freeze": 3, "kinds": ("agent",), "calls_max": 6, "absence": 40}
 STALE = {"stale": 40, "interlude": 10, "kinds": ("run", "function"), "acts": ("fail", "fail", "done")}
+SHARING, MODEL = "longtask.store.sharing", "longtask.core.model"
+QUEUES = {"mutex": 100, "kinds": ("run", "function"), "acts": ("done",), "conditional": 0, "stages_max": 1, "needs": 20}
 MERGES = {
     "code": 100,
     "race": 100,
@@ -232,5 +234,82 @@ MUTANTS = (
         "            if now - self._steady_since >= self._lease_ms:",
         "            if True:",
         {"suspend": 20, "freeze": 0, "kill": 0, "crash": 0, "acts": ("hang",)},
+    ),
+    Mutant(
+        "mutex kept by a dead attempt",
+        "longtask.core.change",
+        "            if held is not None:\n",
+        "            if held is not None and old is not None and row.losses == old.losses:\n",
+        QUEUES | {"kill": 10, "acts": ("hang",)},
+    ),
+    Mutant(
+        "mutex taken out of turn",
+        MODEL,
+        "self.holder is None and (self.called or not self.queued)",
+        "self.holder is None",
+        QUEUES,
+    ),
+    Mutant(
+        "mutex handed past those who queue",
+        DISPATCH,
+        "            if not view.free or not w.frees(name):",
+        "            if view.holder is not None or not w.frees(name):\n                return None\n"
+        "            view = MutexView()\n            if not w.frees(name):",
+        QUEUES,
+    ),
+    Mutant(
+        "ticket kept by who has ended",
+        MACHINE,
+        "(step.state is S.RUNNING or state not in OPEN):",
+        "step.state is S.RUNNING:",
+        QUEUES | {"people": 60, "person": "cancel_step"},
+    ),
+    Mutant(
+        "mutex taken whoever holds it",
+        "sql take_mutex",
+        "on conflict (name) do nothing",
+        "on conflict (name) do update set task_n = excluded.task_n, step = excluded.step, attempt = excluded.attempt",
+        QUEUES,
+        scenario="a_mutex_is_held_once",
+    ),
+    Mutant(
+        "offer row not renewed",
+        SHARING,
+        "    if moved or task.counts.ready != ready or before is None or _terms(task) != _terms(before):",
+        "    if moved or before is None or _terms(task) != _terms(before):",
+    ),
+    Mutant(
+        "offer of a task that admits nothing",
+        "sql renew_offers",
+        "case when :admits = 2 or (:admits = 1 and pool = 'system') then",
+        "case when :admits > 0 then",
+    ),
+    Mutant(
+        "claim through a full task",
+        DECIDE,
+        '    if task.admits < (1 if step.pool == POOL_SYSTEM else 2):\n        raise Refused(f"task',
+        '    if task.admits < 1:\n        raise Refused(f"task',
+        STALE | {"acts": ("hang",)},
+    ),
+    Mutant(
+        "fence not taken for share",
+        "sql postgres put_checkpoint",
+        "for share of l",
+        "",
+        scenario="a_late_write_waits_for_who_closes_its_lease",
+    ),
+    Mutant(
+        "lease by the worker's clock",
+        "longtask.store.postgres.store",
+        "        return server_ms if self._clock is None else self.now(), [row]",
+        "        return time.time_ns() // 1_000_000, [row]",
+        scenario="a_machine_with_a_wrong_clock_claims_as_every_other",
+    ),
+    Mutant(
+        "NOTIFY trusted",
+        "longtask.engine.loop",
+        "self._store.wait(pause)",
+        "self._store.wait(3_600.0 if self._store.hinted else pause)",
+        scenario="work_is_found_though_nobody_tells_of_it",
     ),
 )

@@ -17,11 +17,12 @@ from longtask.core.model import Edge, Kind, Signal, Step, StepSpec, StepState, W
 from longtask.core.oracle import audit
 from longtask.engine.scope import ARTIFACT
 from longtask.steps.contract import Assignment
-from longtask.store.contract import Ref
-from longtask.store.sqlite import SqliteStore
+from longtask.store.contract import Ref, Store
+from tests.raw import rows
 
 from .faults import Found
 from .repo import Repo
+from .turns import Turns
 
 PAGE = 1_000
 Run = tuple[str, str, int]  # task, step, run
@@ -53,7 +54,7 @@ class Onlooker:
     def __init__(
         self,
         repo: Repo,
-        store: Callable[[], SqliteStore],
+        store: Callable[[], Any],  # a store of ours, with what it is in the middle of
         alive: Callable[[Try], bool],
         artifacts: Mapping[str, Any],
     ) -> None:
@@ -70,6 +71,7 @@ class Onlooker:
         self.cancelled: dict[Try, int] = {}  # attempts that are to stop, and the number of the event before that
         self.answered: Counter[tuple[str, str, int]] = Counter()  # (task, step, ask) that was acknowledged
         self.seen: dict[str, Seen] = {}
+        self.turns = Turns()
 
     # --- as it happens --------------------------------------------------------------------------------------------
 
@@ -147,16 +149,18 @@ class Onlooker:
         steps = {row.key: row for row in _pages(lambda after: store.steps(task_id, after, PAGE), lambda r: r.key, "")}
         leases = store.leases(task_id, PAGE)
         signals = store.inbox(task_id, 0, PAGE)
-        state = (task, steps, leases, signals)
+        mutexes, tickets = store.mutexes(task_id, PAGE), store.tickets(task_id, PAGE)
+        offers = store.offers(task_id, PAGE)
+        self.turns.follow(store)
+        state = (task, steps, leases, signals, mutexes, tickets, offers)
         if state == seen.print:
             return
         seen.print = state
         for event in fresh:
             self._event(task_id, seen, event)
         spent = sum(isinstance(event.fact, e.UsageRecorded) for event in seen.events)
-        calls = store._line.run(
-            "select count(*) from run_journal where task_n = ? and done_at > 0 and micros > 0", (task.number,)
-        )[0][0]
+        finished = "select count(*) from run_journal where task_n = ? and done_at > 0 and micros > 0"
+        calls = rows(store, finished, task.number)[0][0]
         if calls != spent:
             raise Found("usage", f"task {task.name!r}: {calls} calls are finished, usage of {spent} is recorded")
         found = audit(
@@ -168,6 +172,9 @@ class Onlooker:
             signals,
             seen.specs,
             waits=self._waits(store, task.number),
+            mutexes=mutexes,
+            tickets=tickets,
+            offers=offers,
             now=now,
             contains=self._repo.contains,
             unheard=self._unheard(store, task.number),
@@ -183,7 +190,7 @@ class Onlooker:
         self._inbox(task_id, signals)
         self._answers(task_id, seen)
 
-    def _events(self, store: SqliteStore, task_id: str, seen: Seen) -> list[e.Event]:
+    def _events(self, store: Store, task_id: str, seen: Seen) -> list[e.Event]:
         fresh = list(_pages(lambda after: store.events(task_id, after, PAGE), lambda x: x.seq, len(seen.events)))
         seen.events += fresh
         for event in fresh:
@@ -194,14 +201,12 @@ class Onlooker:
                 seen.kinds |= {new.key: new.kind for new in event.fact.steps}
         return fresh
 
-    def _waits(self, store: SqliteStore, number: int) -> list[WaitRow]:
-        rows = store._line.run("select step, ask, name from wait where task_n = ?", (number,))
-        return [WaitRow(*row) for row in rows]
+    def _waits(self, store: Store, number: int) -> list[WaitRow]:
+        found = rows(store, "select step, ask, name from wait where task_n = ?", number)
+        return [WaitRow(*row) for row in found]
 
-    def _unheard(self, store: SqliteStore, number: int) -> list[int]:
-        return [
-            n for (n,) in store._line.run("select number from inbox where task_n = ? and heard is not null", (number,))
-        ]
+    def _unheard(self, store: Store, number: int) -> list[int]:
+        return [n for (n,) in rows(store, "select number from inbox where task_n = ? and heard is not null", number)]
 
     def _event(self, task_id: str, seen: Seen, event: e.Event) -> None:
         fact = event.fact

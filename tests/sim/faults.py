@@ -9,7 +9,7 @@ from typing import Any
 
 from longtask.store.contract import Store
 
-PEEKS = ("claimable", "unsettled", "overdue", "mergeable", "expired", "closing", "unheard")
+PEEKS = ("claimable", "unsettled", "overdue", "mergeable", "expired", "closing", "unheard", "callable")
 POINTS = ("begin", "locked", "written", "commit", "committed", "group.release", "commit", "committed", "single",
           "single.committed")  # fmt: skip
 BUSY_POINTS = ("begin", "commit")  # where an error leaves nothing behind, and the caller lives on

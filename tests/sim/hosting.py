@@ -28,7 +28,9 @@ from longtask.engine.records import TaskRecords
 from longtask.engine.scheduler import Scheduler
 from longtask.engine.scope import Scopes
 from longtask.engine.worker import Worker
+from longtask.store.postgres.store import PostgresStore
 from longtask.store.sqlite import SqliteStore
+from tests import postgres
 
 from .actors import Language, Places, ScriptHandle, executors
 from .checks import Onlooker
@@ -40,6 +42,7 @@ from .repo import Repo
 START = 1_750_000_000_000
 LINES_MAX = 40
 TEMPORARY = Path("/dev/shm")
+SQLITE, POSTGRESQL = "sqlite", "postgresql"  # databases
 
 
 @dataclass(slots=True)
@@ -67,7 +70,7 @@ class Process:
 class Hosting:
     """All but what happens in a round, which is the world's."""
 
-    def __init__(self, seed: int, odds: Odds | None = None, *, verbose: bool = False) -> None:
+    def __init__(self, seed: int, odds: Odds | None = None, *, verbose: bool = False, database: str = SQLITE) -> None:
         self.seed = seed
         self.chance = Random(seed)
         self.odds = odds or Odds()
@@ -78,7 +81,7 @@ class Hosting:
         self.repo = Repo()
         self.folder: str | None = None
         self.batch = self.one(self.odds.batches)
-        self.path = ":memory:" if seed % 4 else self._file()
+        self.path = postgres.fresh_url() if database == POSTGRESQL else ":memory:" if seed % 4 else self._file()
         self.stack: list[Process | None] = []
         self.armed: tuple[type[BaseException], str, int] | None = None
         self.past: dict[tuple[Any, ...], list[list[Any]]] = {}
@@ -104,6 +107,8 @@ class Hosting:
                 process.store.real.close()
         if self.folder is not None:
             shutil.rmtree(self.folder)
+        if "://" in self.path:
+            postgres.drop(self.path)
 
     # --- chance ---------------------------------------------------------------------------------------------------
 
@@ -118,9 +123,11 @@ class Hosting:
 
     # --- processes ------------------------------------------------------------------------------------------------
 
-    def _open(self, process: Process | None) -> SqliteStore:
+    def _open(self, process: Process | None) -> SqliteStore | PostgresStore:
         if self.path == ":memory:" and process is not None:
             return self.store
+        if "://" in self.path:
+            return PostgresStore(self.path, lambda: self.now, fault=self._fault)
         return SqliteStore(self.path, lambda: self.now, fault=self._fault)
 
     def _scopes(self, store: Any) -> Scopes:

@@ -72,8 +72,8 @@ def install(mutant: Mutant) -> None:
         sys.meta_path.insert(0, Finder(mutant))
         return
     queries = importlib.import_module("longtask.store.queries")
-    statements = queries.load("sqlite")  # one dictionary for all stores of the process
-    name = mutant.place.removeprefix("sql ")
+    *dialect, name = mutant.place.split()[1:]
+    statements = queries.load(*dialect or ["sqlite"])  # one dictionary for all stores of the process
     statements[name] = replaced(mutant, statements[name])
 
 

@@ -48,6 +48,7 @@ class Odds:
     needs: float = 55  # a step names what it needs
     conditional: float = 20
     fix: float = 30
+    mutex: float = 25  # a step that does some work wants one
     kinds: tuple[Kind, ...] = (Kind.RUN, Kind.RUN, Kind.RUN, Kind.FUNCTION, Kind.AGENT, Kind.AGENT, Kind.APPROVAL,
                                Kind.WAIT, Kind.FOR_EACH)  # fmt: skip
     batches: tuple[int, ...] = (500, 500, 500, 3, 2)
@@ -182,6 +183,7 @@ class Planner:
                 kind,
                 body,
                 pool=self.one(self.pools),
+                mutex=self.one(("m", "m", "n")) if self.often(self.odds.mutex) else None,
                 failures_max=self.one((0, 0, 1, 2)),
                 losses_max=self.one((0, 1, 3, 3)),
                 timeout_ms=self.one((None, None, 5_000, 40_000)),

@@ -11,6 +11,7 @@ import pytest
 
 from . import scenarios
 from .broken import MUTANTS
+from .hosting import POSTGRESQL
 from .world import World, play
 
 SEEDS, CHUNKS = 300, 12
@@ -33,6 +34,11 @@ def kept() -> list[int]:
 def test_safety_and_liveness_hold_in_every_world(chunk: int) -> None:
     size = SEEDS // CHUNKS
     wrong = [found for seed in range(chunk * size, (chunk + 1) * size) if (found := play(seed)) is not None]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_safety_and_liveness_hold_on_postgresql() -> None:
+    wrong = [found for seed in range(1, 7) if (found := play(seed, database=POSTGRESQL)) is not None]
     assert not wrong, "\n".join(wrong)
 
 
@@ -74,4 +80,5 @@ def test_a_seed_tells_the_same_story_in_every_process() -> None:
 
 
 def test_scenarios_hold_on_unbroken_code() -> None:
-    assert [getattr(scenarios, m.scenario)() for m in MUTANTS if m.scenario is not None] == [None]
+    names = [m.scenario for m in MUTANTS if m.scenario is not None]
+    assert len(names) == 5 and [getattr(scenarios, name)() for name in names] == [None] * 5

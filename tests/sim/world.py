@@ -17,7 +17,7 @@ from longtask.core.policy import BEAT_MS
 from longtask.engine import desk, records, scheduler, settling, waking
 
 from .faults import Found
-from .hosting import START, Hosting, Process
+from .hosting import SQLITE, START, Hosting, Process
 from .plans import Odds, Planner
 
 STEP_MAX_MS = 4_000  # a scheduler that ticks less often takes it that its machine was asleep
@@ -222,9 +222,9 @@ def small_batches(size: int) -> Iterator[None]:
             module.BATCH_MAX = old  # type: ignore[attr-defined]
 
 
-def play(seed: int, odds: Odds | None = None, *, verbose: bool = False) -> str | None:
+def play(seed: int, odds: Odds | None = None, *, verbose: bool = False, database: str = SQLITE) -> str | None:
     """What went wrong, ready to be printed; None if nothing did."""
-    world = World(seed, odds, verbose=verbose)
+    world = World(seed, odds, verbose=verbose, database=database)
     try:
         world.play()
         return None
@@ -235,7 +235,8 @@ def play(seed: int, odds: Odds | None = None, *, verbose: bool = False) -> str |
     finally:
         world.close()
     lines = "\n    ".join(world.lines)
-    return f"make sim SEED={seed}: {wrong}\n  last events:\n    {lines}"
+    other = "" if database == SQLITE else f" DATABASE={database}"
+    return f"make sim SEED={seed}{other}: {wrong}\n  last events:\n    {lines}"
 
 
 def trace(error: Exception) -> str:
