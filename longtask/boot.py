@@ -12,7 +12,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from longtask import __version__
 from longtask.config import Config
 from longtask.core.errors import StoreError
-from longtask.core.model import Json, JsonMap, Kind, StepSpec, Task, TaskState
+from longtask.core.model import Json, JsonMap, Kind, Outcome, StepSpec, Task, TaskState
 from longtask.core.policy import LEASE_MS
 from longtask.engine.desk import Desk
 from longtask.engine.records import TaskRecords
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from longtask.engine.merging import MergeResult
     from longtask.engine.upkeep import Upkeep
     from longtask.engine.worker import Worker
-    from longtask.steps.contract import Executor
+    from longtask.steps.contract import Assignment, Executor
+    from longtask.steps.contract import Desk as StepDesk
     from longtask.steps.places import Places
     from longtask.workspace.beside import Beside
     from longtask.workspace.workspace import Workspace
@@ -220,16 +221,52 @@ def open_parts(config: Config) -> Parts:
     return Parts(config, store, artifacts, scopes, records, language, desk, merger)
 
 
-def executors(parts: Parts, places: Places) -> Mapping[Kind, Executor]:
-    from longtask.steps.agent import AgentExecutor
-    from longtask.steps.approval import ApprovalExecutor
-    from longtask.steps.artifact import ArtifactExecutor
-    from longtask.steps.command import CommandExecutor
-    from longtask.steps.for_each import ForEachExecutor
-    from longtask.steps.function import FunctionExecutor
-    from longtask.steps.places import ToldConflicts
-    from longtask.steps.wait import WaitExecutor
+class Executors(Mapping[Kind, "Executor"]):
+    """Made at their first use: what they import would cost each short run a tenth of a second."""
 
+    def __init__(self, makers: Mapping[Kind, Callable[[], Executor]]) -> None:
+        self._makers, self._made = makers, dict[Kind, "Executor"]()
+
+    def __getitem__(self, kind: Kind) -> Executor:
+        if kind not in self._made:
+            self._made[kind] = self._makers[kind]()
+        return self._made[kind]
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+class LaterPlaces:
+    """`steps.places.Places`, made at its first use."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._guard = threading.Lock()
+        self._made: Places | None = None
+
+    @property
+    def _places(self) -> Places:
+        from longtask.steps.places import Places
+
+        with self._guard:
+            if self._made is None:
+                self._made = Places(self._config.home, self._config.hub)
+            return self._made
+
+    def prepare(self, assignment: Assignment, desk: StepDesk) -> Path:
+        return self._places.prepare(assignment, desk)
+
+    def keep(self, assignment: Assignment, place: Path, outcome: Outcome, desk: StepDesk) -> Outcome:
+        return self._places.keep(assignment, place, outcome, desk)
+
+    def save_tree(self, place: Path) -> str:
+        return self._places.save_tree(place)
+
+
+def executors(parts: Parts, places: LaterPlaces) -> Mapping[Kind, Executor]:
     language, records, workspace = parts.expressions, parts.records, parts.merger.workspace
 
     def stat(workspace_id: str, base: str, head: str) -> JsonMap:
@@ -247,17 +284,47 @@ def executors(parts: Parts, places: Places) -> Mapping[Kind, Executor]:
     def path_of(workspace_id: str, digest: str) -> Path:
         return parts.artifacts.path(workspace_id, digest)
 
-    return {
-        Kind.RUN: CommandExecutor(language.render, records, path_of),
-        Kind.FUNCTION: FunctionExecutor(render=language.render),
-        Kind.AGENT: ToldConflicts(
-            AgentExecutor(save_tree=places.save_tree, render=language.render, read_document=read_document)
-        ),
-        Kind.APPROVAL: ApprovalExecutor(language.render, records, stat),
-        Kind.WAIT: WaitExecutor(language.render),
-        Kind.ARTIFACT: ArtifactExecutor(language.render, records, diff),
-        Kind.FOR_EACH: ForEachExecutor(language.expand, records),
-    }
+    def command() -> Executor:
+        from longtask.steps.command import CommandExecutor
+
+        return CommandExecutor(language.render, records, path_of)
+
+    def function() -> Executor:
+        from longtask.steps.function import FunctionExecutor
+
+        return FunctionExecutor(render=language.render)
+
+    def agent() -> Executor:
+        from longtask.steps.agent import AgentExecutor
+        from longtask.steps.places import ToldConflicts
+
+        made = AgentExecutor(save_tree=places.save_tree, render=language.render, read_document=read_document)
+        return ToldConflicts(made)
+
+    def approval() -> Executor:
+        from longtask.steps.approval import ApprovalExecutor
+
+        return ApprovalExecutor(language.render, records, stat)
+
+    def wait() -> Executor:
+        from longtask.steps.wait import WaitExecutor
+
+        return WaitExecutor(language.render)
+
+    def artifact() -> Executor:
+        from longtask.steps.artifact import ArtifactExecutor
+
+        return ArtifactExecutor(language.render, records, diff)
+
+    def for_each() -> Executor:
+        from longtask.steps.for_each import ForEachExecutor
+
+        return ForEachExecutor(language.expand, records)
+
+    return Executors({
+        Kind.RUN: command, Kind.FUNCTION: function, Kind.AGENT: agent, Kind.APPROVAL: approval, Kind.WAIT: wait,
+        Kind.ARTIFACT: artifact, Kind.FOR_EACH: for_each,
+    })  # fmt: skip
 
 
 def read_document(path: Path) -> Json:
@@ -310,10 +377,9 @@ def make_loop(
     from longtask.engine.scheduler import Scheduler
     from longtask.engine.upkeep import Keeper
     from longtask.engine.worker import Worker
-    from longtask.steps.places import Places
 
     store = parts.store
-    places = Places(parts.config.home, parts.config.hub)
+    places = LaterPlaces(parts.config)
     threads = ThreadPoolExecutor(slots + 4, thread_name_prefix="attempt")
     follower = ThreadPoolExecutor(1, thread_name_prefix="follow")  # one: references are moved in their order
 
@@ -349,7 +415,7 @@ def make_loop(
     row = WorkerRow(worker.id, socket.gethostname(), os.getpid(), pools, slots, store.now(), version=__version__)
     store.worker_seen(row)
     loop = Loop(store, worker, scheduler, row, lease_ms=lease_ms)
-    keeper = Keeper(make_upkeep(parts, parts.config.retention_ms))
+    keeper = Keeper(lambda: make_upkeep(parts, parts.config.retention_ms))
 
     def close() -> None:
         keeper.stop()

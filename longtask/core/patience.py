@@ -22,6 +22,9 @@ _WORDS = (
     "Disk quota exceeded",
     "Input/output error",
     "Out of diskspace",  # of an index
+    "unable to write new index file",
+    "failed to write new configuration file",
+    "couldn't write '",  # a reference: its file was opened, and could not be filled
 )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -219,8 +219,9 @@ class Keeper:
     """Ticks in real time, in a thread of its own: from a while after the start, with a pause after each step, since the
     work goes first."""
 
-    def __init__(self, upkeep: Upkeep) -> None:
-        self._upkeep = upkeep
+    def __init__(self, make: Callable[[], Upkeep]) -> None:
+        """`make` is called in the thread: a short run never comes to it."""
+        self._make = make
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="upkeep", daemon=True)
         self._thread.start()
@@ -232,9 +233,11 @@ class Keeper:
 
     def _keep(self) -> None:
         pause = FIRST_S
+        upkeep: Upkeep | None = None
         while not self._stopped.wait(pause):
             try:
-                pause = PAUSE_S if self._upkeep.tick() else LOOK_EVERY_S
+                upkeep = upkeep or self._make()
+                pause = PAUSE_S if upkeep.tick() else LOOK_EVERY_S
             except (LongTaskError, OSError) as error:  # a bucket out of reach, a busy store: the next round
                 log.warning("upkeep.error: %s", error)
                 pause = LOOK_EVERY_S

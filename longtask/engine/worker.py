@@ -28,6 +28,9 @@ log = logging.getLogger("longtask.worker")
 SYSTEM_MAX = 64  # system steps in hand at once: they hold no slot
 GROUP_MAX = 64  # reports, and claims of a pool, in one commit: the database is locked for some 40 ms
 DRAIN_GRACE_MS = 1_000  # with the way of a report to another worker, a step goes on there within two seconds
+SPARE = (
+    30  # so much of a lease earlier are process trees to be dead: a kill takes a moment, on a busy machine some 100 ms
+)
 ALONE_MS = 20  # how long a worker that saw no other task with work takes it that there is none
 
 
@@ -73,6 +76,11 @@ class Worker:
         with self._lock:
             return list(self._attempts)
 
+    @property
+    def _held_ms(self) -> int:
+        """How long an attempt may go on without a beat."""
+        return self._dispatch.lease_ms - self._dispatch.lease_ms // SPARE
+
     # --- one round ------------------------------------------------------------------------------------------------
 
     def tick(self) -> int:
@@ -98,7 +106,7 @@ class Worker:
                     claims.append(claimed)
             claims += self._claim(now, len(over), claims)
             # so long their leases last at most, however long the commit takes; the first beat knows it better
-            held_until_ms = monotonic_ms() + self._dispatch.lease_ms
+            held_until_ms = monotonic_ms() + self._held_ms
         with self._lock:
             self._attempts = [a for a in self._attempts if a not in over]
         for claimed in claims:
@@ -229,7 +237,7 @@ class Worker:
             if answer is None:
                 attempt.lost = True
                 continue
-            attempt.hold(began_ms + self._dispatch.lease_ms)
+            attempt.hold(began_ms + self._held_ms)
             if answer.stop is not None and (attempt.stop_reason is None or answer.stop == STOP_CANCEL):
                 attempt.stop_reason = answer.stop
         if trouble is not None:

@@ -206,13 +206,15 @@ def main() -> int:
     place = Place(folder / "place")
     place.make()
     hosts = Hosts(folder)
-    good = True
+    good = False
     try:
         parts = boot.open_parts(config.load(database=hosts.open()))
         dice = random.Random(1)
+        told: list[bool] = []
         for way in WAYS:
             rounds = [one_round(hosts, parts, place, way, f"{way}-{n}", dice) for n in range(given.rounds)]
-            good = tell(way, rounds) and good
+            told.append(tell(way, rounds))
+        good = all(told)
         parts.store.close()
     finally:
         hosts.close()
@@ -249,11 +251,15 @@ def tell(way: str, rounds: list[Round]) -> bool:
 def one_round(hosts: Hosts, parts: boot.Parts, place: Place, way: str, name: str, dice: random.Random) -> Round:
     done = Round()
     left = hosts.lives["left"].worker
-    ids = [_submit(parts, place, f"{name}-{n}") for n in range(TASKS)]
-    _until(lambda: all(_worker(parts, id) for id in ids), f"{name}: the slow steps do not run")
+    ids: list[str] = []
+    held: list[str] = []
+    while not held:  # else the worker on the right was quicker each time
+        for id in ids:
+            parts.desk.cancel(id, "ann", "they run on the right")
+        ids = [_submit(parts, place, f"{name}-{n}") for n in range(TASKS)]
+        _until(lambda ids=ids: all(_worker(parts, id) for id in ids), f"{name}: the slow steps do not run")  # type: ignore[misc]
+        held = [id for id in ids if _worker(parts, id) == left]
     time.sleep(dice.uniform(0.5, LEASE_MS / 2000))
-    held = [id for id in ids if _worker(parts, id) == left]
-    assert held, f"{name}: the worker on the left has got nothing"
     hosts.network.cut(way)
     cut_at = now_ms()
     _watch(parts, held, done, name)

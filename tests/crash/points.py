@@ -24,10 +24,11 @@ from longtask.engine.worker import Worker
 from longtask.steps.places import Places
 from longtask.steps.process import Process
 from longtask.store import artifacts, base
+from longtask.store.artifacts import folder
 from longtask.workspace.workspace import Workspace
 
 RENAMING = SimpleNamespace(**vars(os))
-vars(artifacts)["os"] = RENAMING  # only what this module renames
+vars(folder)["os"] = RENAMING  # only what this module renames
 
 CALLS: dict[str, tuple[Any, str]] = {
     "worker.tick": (Worker, "tick"),

@@ -170,8 +170,13 @@ def test_what_waiting_may_mend_and_what_not():
     wrapped = StoreError("artifacts in 'x': the disk is full")
     wrapped.__cause__ = full
     said = GitFailed(["commit"], "here", 128, "error: unable to write file: No space left on device")
-    index = GitFailed(["add"], "here", 128, "fatal: sha1 file 'x/index.lock' write error. Out of diskspace")
-    assert all(map(mendable, [*PASSING, wrapped, said, index]))
+    full_disks = [
+        "fatal: sha1 file 'x/index.lock' write error. Out of diskspace",
+        "error: failed to write new configuration file x/.git/config.lock",
+        "fatal: cannot update ref 'refs/longtask/x/head': couldn't write 'x/refs/longtask/x/head.lock'",
+    ]
+    by_git = [GitFailed(["add"], "here", 128, words) for words in full_disks]
+    assert all(map(mendable, [*PASSING, wrapped, said, *by_git]))
     said = GitFailed(["commit"], "here", 128, "error: bad object")
     set_up = WorkspaceError("set-up `make` failed with exit code 1\nNo space left on device")  # its own words
     assert not any(map(mendable, [None, StoreError("damaged"), PermissionError(errno.EACCES, "no"), said, set_up]))

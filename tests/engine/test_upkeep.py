@@ -477,7 +477,7 @@ def test_the_keeper_goes_on_after_an_error_and_ends_when_told(house, monkeypatch
                 raise StoreUnavailable("not now")
             tidied.set()
 
-    keeper = Keeper(Upkeep(house.store, Trouble(house.artifacts), retention_ms=house.retention_ms))
+    keeper = Keeper(lambda: Upkeep(house.store, Trouble(house.artifacts), retention_ms=house.retention_ms))
     assert tidied.wait(10), "the round was begun again"
     keeper.stop()
     assert failed.is_set() and len(house.tasks()) == 1
