@@ -12,6 +12,6 @@ def rows(store: Store, sql: str, *params: Any) -> list[Row]:
     """`?` stands for a parameter.  Outside of any block."""
     if isinstance(store, PostgresStore):
         with store._pool.session() as session:
-            return session.line.execute(sql.replace("?", "%s").encode(), params).fetchall()
+            return session.line.execute(sql.replace("?", "%s").encode(), params, prepare=False).fetchall()
     assert isinstance(store, SqliteStore)
     return store._line.run(sql, params)

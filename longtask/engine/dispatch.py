@@ -234,8 +234,8 @@ class Dispatch:
 
         Raises LeaseLost (stop, report nothing) and Refused (being cancelled: report Stopped once the tree is dead)."""
         outcome = self._bounded(ref, outcome)
-        op = f"report {ref.step} {attempt}"
-        with write(self._store, ref.task_id, ref.step, actor=worker, op=op if _moves_code(outcome) else None) as w:
+        op = f"report {ref.step} {attempt}" if _moves_code(outcome) else None
+        with write(self._store, ref.task_id, ref.step, telling=BATCH_MAX + 1, actor=worker, op=op) as w:
             head = w.task.head
             self._finish(w, ref.step, attempt, outcome)
             settle_quietly(w, ref.step)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from longtask.core import decide
@@ -67,16 +67,17 @@ class Scheduler:
             # the machine may have slept, and every worker's beat with it: give each a whole lease to come back
             self._steady_since = now
         self._aside = {ref: at for ref, at in self._aside.items() if at > now}
+        found = self._store.look(ROUND_MAX)
         moved = 0
         if now - self._steady_since >= self._lease_ms:
-            moved += self._together(self._store.expired(ROUND_MAX), self._expire)
-        moved += self._together(self._store.overdue(ROUND_MAX), self._wake_overdue)
-        moved += self._together(self._store.unheard(ROUND_MAX), self._wake_on)
-        moved += self._together(self._store.closing(ROUND_MAX), self._sweep)
-        moved += self._settle()
-        moved += self._together(self._store.callable(ROUND_MAX), self._call)
+            moved += self._together(found.expired, self._expire)
+        moved += self._together(found.overdue, self._wake_overdue)
+        moved += self._together(found.unheard, self._wake_on)
+        moved += self._together(found.closing, self._sweep)
+        moved += self._settle(found.unsettled)
+        moved += self._together(found.callable, self._call)
         moved += self._activity.look(now)
-        moved += self._merge(now)
+        moved += self._merge(now, found.mergeable)
         self._ticked_at = now  # a round that the store failed was none: an outage is a hole, too
         return moved
 
@@ -115,8 +116,7 @@ class Scheduler:
 
     # --- telling, merging, sweeping -------------------------------------------------------------------------------
 
-    def _settle(self) -> int:
-        refs = self._store.unsettled(ROUND_MAX)
+    def _settle(self, refs: Sequence[Ref]) -> int:
         if not refs:
             return 0
         conditional: list[Ref] = []
@@ -127,18 +127,18 @@ class Scheduler:
         )
 
     def _tell(self, ref: Ref, conditional: list[Ref]) -> int:
-        with write(self._store, ref.task_id, ref.step) as w:
+        with write(self._store, ref.task_id, ref.step, telling=BATCH_MAX + 1) as w:
             if not settle_quietly(w, ref.step):
                 conditional.append(ref)
             self._ended(w)
             return w.moved
 
-    def _merge(self, now: int) -> int:
+    def _merge(self, now: int, found: Sequence[Ref]) -> int:
         if self._merger is None:
             return 0
         merger = self._merger
         self._merge_not_before = {ref: at for ref, at in self._merge_not_before.items() if at > now}
-        refs = [ref for ref in self._store.mergeable(ROUND_MAX) if ref not in self._merge_not_before]
+        refs = [ref for ref in found if ref not in self._merge_not_before]
         moved = self._each(refs, lambda ref: self._merge_one(merger, ref, now))
         if self._reconciled_at is None or now - self._reconciled_at >= RECONCILE_EVERY_MS:
             self._reconcile(now)

@@ -94,10 +94,10 @@ class Writing:
 
 @contextmanager
 def write(
-    store: Store, task_id: str, key: str | None = None, *, actor: str = "", op: str | None = None
+    store: Store, task_id: str, key: str | None = None, *, telling: int = 0, actor: str = "", op: str | None = None
 ) -> Iterator[Writing]:
     """Locks the task; saves what was added when the block ends, nothing if it is left by an exception."""
-    with store.task(task_id, key) as tx:
+    with store.task(task_id, key, telling) as tx:
         writing = Writing(tx)
         yield writing
         writing.save(actor, op)

@@ -68,9 +68,11 @@ class Here:
 class SqlTx:
     """One task, locked: `contract.Tx`."""
 
-    def __init__(self, store: SqlBlocks, task_id: str, key: str | None, created: bool) -> None:
+    def __init__(self, store: SqlBlocks, task_id: str, key: str | None, created: bool, telling: int = 0) -> None:
         self.store = store
         self.task_id = task_id
+        self._telling = telling
+        self._told_first: list[Row] | None = None  # the first dependents of that step, if they came too
         self.saved: tuple[Change, str, str | None] | None = None
         self.sent: list[Signal] = []
         self.heard: dict[int, str | None] = {}  # by number, of signals whose hearing has moved
@@ -82,7 +84,7 @@ class SqlTx:
         if created:
             self.now = store.now()
             return
-        self.now, rows = store.header(task_id, key or "")
+        self.now, rows, self._told_first = store.header(task_id, key or "", telling)
         if not rows:
             raise NotFound(f"no task {task_id!r}")
         row = rows[0]
@@ -125,6 +127,9 @@ class SqlTx:
         return Lease(self.task_id, key, *rows[0]) if rows else None
 
     def dependents(self, key: str, after: str, limit: int) -> list[Step]:
+        first = self._first is not None and self._first.key == key and not after and limit == self._telling
+        if first and self._told_first is not None:
+            return [to_step(row) for row in self._told_first]
         return self._steps("dependents", key=key, after=after, limit=below(limit))
 
     def owned_open(self, key: str, limit: int) -> list[Step]:
@@ -303,8 +308,9 @@ class SqlBlocks(ABC):
         """A statement that writes and commits by itself; inside a group it commits with the group."""
 
     @abstractmethod
-    def header(self, task_id: str, key: str) -> tuple[int, list[Row]]:
-        """Locks the task, then reads the time and statement `header` (no row: no such task).
+    def header(self, task_id: str, key: str, telling: int) -> tuple[int, list[Row], list[Row] | None]:
+        """Locks the task, then reads the time and statement `header` (no row: no such task), and, if it pays, the first
+        `telling` dependents of the step.
 
         Raises TaskLocked where waiting for another block could end in a circle: later blocks of a group."""
 
@@ -338,11 +344,11 @@ class SqlBlocks(ABC):
     def create(self, task_id: str) -> AbstractContextManager[Tx]:
         return self._block(task_id, None, created=True)
 
-    def task(self, task_id: str, key: str | None = None) -> AbstractContextManager[Tx]:
-        return self._block(task_id, key, created=False)
+    def task(self, task_id: str, key: str | None = None, telling: int = 0) -> AbstractContextManager[Tx]:
+        return self._block(task_id, key, created=False, telling=telling)
 
     @contextmanager
-    def _block(self, task_id: str, key: str | None, created: bool) -> Iterator[Tx]:
+    def _block(self, task_id: str, key: str | None, created: bool, telling: int = 0) -> Iterator[Tx]:
         here = self.here
         assert not here.block, "nobody locks two tasks"
         if here.lost is not None:
@@ -350,7 +356,7 @@ class SqlBlocks(ABC):
         here.block = True
         try:
             self._lock(here)
-            tx = SqlTx(self, task_id, key, created)
+            tx = SqlTx(self, task_id, key, created, telling)
             yield tx
             if tx.saved is not None or tx.sent or tx.heard:
                 self._write(here, tx)

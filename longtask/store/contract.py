@@ -146,6 +146,18 @@ class Pruned(NamedTuple):
     workspace_id: str
 
 
+class Found(NamedTuple):
+    """What every kind of search for a scheduler has found, each as the peek of its name tells."""
+
+    expired: list[Lease]
+    overdue: list[Ref]
+    unheard: list[str]
+    closing: list[str]
+    unsettled: list[Ref]
+    callable: list[Ref]
+    mergeable: list[Ref]
+
+
 class Alarm(NamedTuple):
     """What the database's operators should look at; `mend` is a command, or what to do."""
 
@@ -227,8 +239,9 @@ class Store(Protocol):
         The store numbers tasks upwards: the header is written with the next number of the store.  A number that a lost
         block took may stay unused."""
 
-    def task(self, task_id: str, key: str | None = None) -> AbstractContextManager[Tx]:
-        """`key`: a step that will surely be read; it comes with the header in one statement."""
+    def task(self, task_id: str, key: str | None = None, telling: int = 0) -> AbstractContextManager[Tx]:
+        """`key`: a step that will surely be read; it comes with the header.  `telling`: so many of its dependents will
+        be read, from the first on; they come along where a journey costs more than the rows."""
 
     def close(self) -> None: ...
 
@@ -242,6 +255,9 @@ class Store(Protocol):
         A hint may be lost, and may be wrong."""
 
     # peeks
+    def look(self, limit: int) -> Found:
+        """All peeks of a scheduler at once."""
+
     def claimable(self, pool: str, limit: int) -> list[Ref]:
         """Of each task that admits claims, its earliest due ready step; tasks least recently served first."""
 

@@ -19,6 +19,7 @@ from longtask.store.contract import (
     Beat,
     Checkpoint,
     Chunk,
+    Found,
     JournalRow,
     PoolLoad,
     Progress,
@@ -44,6 +45,9 @@ def _journal_row(row: Row) -> JournalRow:
 class SqlPeeks(SqlBlocks):
     """What may be stale."""
 
+    def look(self, limit: int) -> Found:
+        return Found(*(getattr(self, name)(limit) for name in Found._fields))
+
     def claimable(self, pool: str, limit: int) -> list[Ref]:
         return self._refs("claimable", pool=pool_column(pool), now=self.now(), limit=below(limit))
 
@@ -57,7 +61,7 @@ class SqlPeeks(SqlBlocks):
         return self._refs("overdue", now=self.now(), limit=below(limit))
 
     def unheard(self, limit: int) -> list[str]:
-        return [row[0] for row in self.select("unheard", {"limit": below(limit)})]
+        return [row[0] for row in self.select("unheard", {"limit": below(limit)}) if row[0] is not None]
 
     def mergeable(self, limit: int) -> list[Ref]:
         return self._refs("mergeable", now=self.now(), limit=below(limit))

@@ -159,8 +159,9 @@ class SqliteStore(SqlStore):
             else:
                 self._turn.release()
 
-    def header(self, task_id: str, key: str) -> tuple[int, list[Row]]:
-        return self.now(), self.select("header", {"id": task_id, "key": key})  # the file is locked, and so every task
+    def header(self, task_id: str, key: str, telling: int) -> tuple[int, list[Row], list[Row] | None]:
+        """The file is locked, and so every task."""
+        return self.now(), self.select("header", {"id": task_id, "key": key}), None
 
     def begin(self) -> None:
         self._queue()

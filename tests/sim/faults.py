@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from longtask.store.contract import Found as All
 from longtask.store.contract import Store
 
 PEEKS = ("claimable", "unsettled", "overdue", "mergeable", "expired", "closing", "unheard", "callable")
@@ -39,6 +40,7 @@ class Glances:
         self.now = store.now
         for name in PEEKS:
             setattr(self, name, self._peek(name, getattr(store, name), glance))
+        self.look = lambda limit: All(*(getattr(self, name)(limit) for name in All._fields))
 
     def _peek(
         self, name: str, look: Callable[..., list[Any]], glance: Callable[[str, tuple[Any, ...], list[Any]], list[Any]]

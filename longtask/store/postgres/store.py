@@ -25,8 +25,9 @@ from psycopg.pq import TransactionStatus
 
 from longtask.core.errors import LongTaskError, Refused, StoreError, StoreUnavailable
 from longtask.core.events import Event
+from longtask.core.policy import CALL_MS
 from longtask.store.base import Here, Params, below
-from longtask.store.contract import Alarm, Chunk, Ref
+from longtask.store.contract import Alarm, Chunk, Found, Ref
 from longtask.store.postgres import fusing, migrating
 from longtask.store.postgres.address import Address
 from longtask.store.postgres.hints import TELL_EVERY_S, Hints
@@ -35,7 +36,7 @@ from longtask.store.postgres.session import Session, Trace
 from longtask.store.postgres.trouble import broken, told
 from longtask.store.queries import load, numbered
 from longtask.store.reads import SqlStore
-from longtask.store.rows import Row, to_event
+from longtask.store.rows import Row, to_event, to_lease
 
 FATE_PATIENCE_S = 15.0  # how long the fate of a commit is asked for: longer than a server keeps a silent transaction
 FATE_EVERY_S = 0.05
@@ -225,22 +226,26 @@ class PostgresStore(SqlStore):
         return rows
 
     def _apart(self, name: str, params: Params) -> list[Row]:
-        """A statement of its own.  Every one may be sent again when its answer was lost: repeated, it changes nothing
-        more, and answers the same (`condemn_blob` and `forget_blob`: or no, which makes a collector let go)."""
+        return self._by_itself(lambda session: session.last(session.call(name, params)))
+
+    def _by_itself(self, send: Callable[[Session], A]) -> A:
+        """Outside of any transaction.  Whatever is sent may be sent again when its answer was lost: repeated, it
+        changes nothing more and answers the same (or no, as `condemn_blob` and `forget_blob` may: their collector then
+        lets go)."""
         with self._telling():
             try:
                 with self._pool.session() as session:
-                    return self._once(session, name, params)
+                    return self._once(session, send)
             except psycopg.Error as error:
                 if not broken(error):
                     raise
             with self._pool.session(fresh=True) as session:
-                return self._once(session, name, params)
+                return self._once(session, send)
 
     @staticmethod
-    def _once(session: Session, name: str, params: Params) -> list[Row]:
+    def _once(session: Session, send: Callable[[Session], A]) -> A:
         try:
-            return session.last(session.call(name, params))
+            return send(session)
         except BaseException as error:
             if not (isinstance(error, psycopg.Error) and broken(error)):
                 with suppress(psycopg.Error):
@@ -268,28 +273,34 @@ class PostgresStore(SqlStore):
         self._enter(self._pool.take(fresh=True))
         return send(own.session)
 
-    def header(self, task_id: str, key: str) -> tuple[int, list[Row]]:
+    def header(self, task_id: str, key: str, telling: int) -> tuple[int, list[Row], list[Row] | None]:
         own = self._own
         with self._within():
-            locked, rows = self._reading(lambda session: self._lock_and_read(session, task_id, key))
+            locked, rows, told = self._reading(lambda session: self._lock_and_read(session, task_id, key, telling))
         if not rows:
-            return self.now(), []
+            return self.now(), [], None
         *row, server_ms, own.xid = rows[0]
         self._learn(server_ms)
         if not locked:
             raise self.address.locked(task_id)
-        return server_ms if self._clock is None else self.now(), [row]
+        return server_ms if self._clock is None else self.now(), [row], told
 
-    def _lock_and_read(self, session: Session, task_id: str, key: str) -> tuple[bool, list[Row]]:
-        """Two statements, so that the second one reads what was committed while the first one waited."""
+    def _lock_and_read(
+        self, session: Session, task_id: str, key: str, telling: int
+    ) -> tuple[bool, list[Row], list[Row] | None]:
+        """Several statements, so that the second one reads what was committed while the first one waited."""
         own = self._own
         first = own.xid is None and not own.written
         lock = session.call("lock_task" if first else "lock_task_now", {"id": task_id})
         header = session.call("header", {"id": task_id, "key": key})
+        if telling:
+            told = session.call("told_first", {"id": task_id, "key": key, "limit": telling})
+            *_, locked, rows, dependents = session.send(*self._flush(), lock, header, told)
+            return first or bool(locked), rows, dependents
         if first:
-            return True, session.last(*self._flush(), lock, header)
+            return True, session.last(*self._flush(), lock, header), None
         *_, locked, rows = session.send(*self._flush(), lock, header)
-        return bool(locked), rows
+        return bool(locked), rows, None
 
     def commit(self) -> None:
         own = self._own
@@ -373,6 +384,22 @@ class PostgresStore(SqlStore):
             self._told_at = now
             with suppress(psycopg.Error, LongTaskError), self._pool.session() as session:
                 session.last(session.command(f"notify {self.address.channel}"))
+
+    # peeks
+
+    def look(self, limit: int) -> Found:
+        """In one journey: each by itself takes as long to come and go as to be answered."""
+        now = self.now()
+        params = {"now": now, "called_after": now - CALL_MS, "limit": below(limit)}
+        found = self._by_itself(lambda session: session.send(*(session.call(name, params) for name in Found._fields)))
+        expired, overdue, unheard, closing, *rest = found
+        return Found(
+            [to_lease(row) for row in expired],
+            [Ref(*row) for row in overdue],
+            [row[0] for row in unheard if row[0] is not None],
+            [row[0] for row in closing],
+            *([Ref(*row) for row in rows] for rows in rest),
+        )
 
     # output
 

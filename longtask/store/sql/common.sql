@@ -182,7 +182,7 @@ where s.state = 'waiting' and s.due_at > 0 and s.due_at <= :now and t.state in (
 order by s.due_at limit :limit
 
 -- name: unheard
-select distinct t.id from inbox i join task t on t.n = i.task_n where i.heard is not null limit :limit
+select distinct (select t.id from task t where t.n = i.task_n) from inbox i where i.heard is not null limit :limit
 
 -- name: mergeable
 select t.id, s.key from step s join task t on t.n = s.task_n

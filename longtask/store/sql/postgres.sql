@@ -13,9 +13,13 @@ select n from task where id = :id for no key update skip locked
 select t.*, s.*, l.attempt, l.worker, l.due_at, l.timeout_at, l.stop,
     cast(extract(epoch from clock_timestamp()) * 1000 as bigint), cast(pg_current_xact_id() as text)
 from task t
-left join step s on s.task_n = t.n and s.key = :key
-left join lease l on l.task_n = t.n and l.step = :key
+left join lateral (select * from step r where r.task_n = t.n and r.key = :key limit 1) s on true
+left join lateral (select * from lease r where r.task_n = t.n and r.step = :key limit 1) l on true
 where t.id = :id
+
+-- name: told_first
+select s.* from edge e join step s on s.task_n = e.task_n and s.key = e.step
+where e.task_n = (select n from task where id = :id) and e.need = :key order by e.step limit :limit
 
 -- name: steps
 select s.* from step s where s.task_n = :task_n
