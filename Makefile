@@ -24,7 +24,7 @@ venv: .venv/stamp ## fill .venv (every other target does it by itself)
 demo: .venv/stamp ## carry a real migration to its end, model recorded, all else real
 	.venv/bin/longtask demo
 
-test: .venv/stamp ## all but the slow tests, then the demo (about 4 minutes)
+test: .venv/stamp ## all but the slow tests, on SQLite and PostgreSQL, then the demo (about 8 minutes)
 	$(PY) -m pytest --durations=10 $(T)
 	.venv/bin/longtask demo </dev/null
 
@@ -37,7 +37,7 @@ check: .venv/stamp ## format, lint, types, import layers, lock, generated files 
 	$(PY) -m tools.generate --check
 	$(PY) -m mypy longtask tools $(wildcard tests bench)
 
-ci: check mutants ## what CI runs after `make test`
+ci: check mutants chaos ## what CI runs after `make test`
 
 sim: .venv/stamp ## the simulator: SEEDS=n fresh seeds, or SEED=n again; DATABASE=postgresql
 	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),300)) $(if $(DATABASE),--database $(DATABASE))
