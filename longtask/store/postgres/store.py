@@ -40,6 +40,7 @@ from longtask.store.rows import Row, to_event, to_lease
 
 FATE_PATIENCE_S = 15.0  # how long the fate of a commit is asked for: longer than a server keeps a silent transaction
 FATE_EVERY_S = 0.05
+OPEN_MAX_S = 60  # a transaction that is open for longer is in everybody's way
 LEARN_EVERY_MS = 60_000  # after so long without a look at the server's clock it is asked for
 STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps, where one does
 TRACED = ("insert_events", "insert_signal")  # who repeats any other write does no harm
@@ -437,14 +438,14 @@ class PostgresStore(SqlStore):
     def verify(self) -> list[str]:
         return [f"database {self.address.shown}: {row[0]}" for row in self.select("damage", {})]
 
-    def alarms(self) -> list[Alarm]:
+    def alarms(self, open_max_s: int = OPEN_MAX_S) -> list[Alarm]:
         found = [
             Alarm(
                 f"{who} has kept a transaction open for {seconds:,} s",
                 "no row that was replaced since then can be cleared away: claims slow down by the minute",
                 f"end it: {mend};",
             )
-            for who, seconds, mend in self.select("oldest_snapshots", {})
+            for who, seconds, mend in self.select("oldest_snapshots", {"seconds": open_max_s})
         ]
         settings: dict[str, str] = {row[0]: row[1] for row in self.select("settings", {})}
         for name in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):

@@ -206,12 +206,13 @@ select 'process ' || a.pid || ' (' || coalesce(nullif(a.application_name, ''), '
 from pg_stat_activity a
 where a.datname = current_database() and a.backend_type = 'client backend'
 and (a.backend_xmin is not null or a.backend_xid is not null)
-and a.xact_start < clock_timestamp() - interval '60 seconds'
+and a.xact_start < clock_timestamp() - make_interval(secs => cast(:seconds as integer))
 union all
 select 'prepared transaction ' || quote_literal(p.gid),
     cast(extract(epoch from clock_timestamp() - p.prepared) as bigint), 'rollback prepared ' || quote_literal(p.gid)
 from pg_prepared_xacts p
-where p.database = current_database() and p.prepared < clock_timestamp() - interval '60 seconds'
+where p.database = current_database()
+and p.prepared < clock_timestamp() - make_interval(secs => cast(:seconds as integer))
 order by 2 desc limit 20
 
 -- name: settings
