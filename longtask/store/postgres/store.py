@@ -28,7 +28,7 @@ from longtask.core.events import Event
 from longtask.core.policy import CALL_MS
 from longtask.store.base import Here, Params, below
 from longtask.store.contract import Alarm, Chunk, Found, Ref
-from longtask.store.postgres import fusing, migrating
+from longtask.store.postgres import alarms, fusing, migrating
 from longtask.store.postgres.address import Address
 from longtask.store.postgres.hints import TELL_EVERY_S, Hints
 from longtask.store.postgres.pool import LINES_MAX, Pool
@@ -40,7 +40,6 @@ from longtask.store.rows import Row, to_event, to_lease
 
 FATE_PATIENCE_S = 15.0  # how long the fate of a commit is asked for: longer than a server keeps a silent transaction
 FATE_EVERY_S = 0.05
-OPEN_MAX_S = 60  # a transaction that is open for longer is in everybody's way
 LEARN_EVERY_MS = 60_000  # after so long without a look at the server's clock it is asked for
 STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps, where one does
 TRACED = ("insert_events", "insert_signal")  # who repeats any other write does no harm
@@ -438,30 +437,8 @@ class PostgresStore(SqlStore):
     def verify(self) -> list[str]:
         return [f"database {self.address.shown}: {row[0]}" for row in self.select("damage", {})]
 
-    def alarms(self, open_max_s: int = OPEN_MAX_S) -> list[Alarm]:
-        found = [
-            Alarm(
-                f"{who} has kept a transaction open for {seconds:,} s",
-                "no row that was replaced since then can be cleared away: claims slow down by the minute",
-                f"end it: {mend};",
-            )
-            for who, seconds, mend in self.select("oldest_snapshots", {"seconds": open_max_s})
-        ]
-        settings: dict[str, str] = {row[0]: row[1] for row in self.select("settings", {})}
-        for name in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):
-            if settings.get(name) == "off":
-                why = (
-                    "dead rows are never cleared away" if name == "autovacuum" else "a crash of the server loses steps"
-                )
-                found.append(Alarm(f"the server runs with {name} off", why, f"alter system set {name} = on;"))
-        used, most = self.select("connections", {})[0][0], int(settings["max_connections"])
-        if used > 0.85 * most:
-            what = f"{used} of the server's {most} connections are in use"
-            found.append(Alarm(what, "workers and callers will be refused", "raise max_connections, or end some"))
-        for table, live, dead in self.select("dead_rows", {}):
-            what = f"table {table!r} has {dead:,} dead rows to {live:,} living ones"
-            found.append(Alarm(what, "every search wades through them", f"vacuum {self.address.schema}.{table};"))
-        return found
+    def alarms(self, open_max_s: int = alarms.OPEN_MAX_S) -> list[Alarm]:
+        return alarms.look(self.select, self.address.schema, open_max_s)
 
     def close(self) -> None:
         if self._hints is not None:
