@@ -19,8 +19,10 @@ from longtask import boot
 from longtask.cli.health import HealthFile
 from longtask.cli.help import commands
 from longtask.cli.session import Session
-from longtask.core.errors import BadPlan
+from longtask.core.errors import BadPlan, StoreBusy, StoreUnavailable
 from longtask.core.model import POOL_DEFAULT, POOL_SYSTEM
+from longtask.core.patience import AGAIN_MS, Patience
+from longtask.engine.attempt import monotonic_ms
 from longtask.plan.duration import duration_ms
 
 log = logging.getLogger("longtask.worker")
@@ -103,6 +105,21 @@ class Chosen:
     health: Path | None
 
 
+def open_patiently(session: Session) -> None:
+    """A worker may start before its database does, as everything does after a power cut."""
+    patience = Patience()
+    while True:
+        try:
+            session.parts.store.now()
+            return
+        except (StoreBusy, StoreUnavailable) as error:
+            if patience.since is None:
+                log.error("store.unavailable patience_s=%g: %s", patience.limit_ms / 1000, error)
+            if not patience.left(monotonic_ms()):
+                raise
+            time.sleep(AGAIN_MS / 1000)
+
+
 def check_pools(session: Session, pools: tuple[str, ...]) -> None:
     """Raises BadPlan for what no step can name.  One that no step names yet is only noted: its tasks may come."""
     for pool in pools:
@@ -126,6 +143,7 @@ def open_health(chosen: Chosen, running: boot.Running) -> HealthFile | None:
 
 def work(session: Session, chosen: Chosen, ready_fd: int | None) -> int:
     """Until a signal, or for `idle_ms` nothing has moved and nothing will fall due by itself (a timer, a deadline)."""
+    open_patiently(session)
     check_pools(session, chosen.pools)
     idle_ms = chosen.idle_ms
     running = boot.make_loop(session.parts, slots=chosen.slots, pools=chosen.pools, lease_ms=chosen.lease_ms)
