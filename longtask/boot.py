@@ -46,6 +46,9 @@ FOLLOW_AGAIN_S = 600.0  # then a hub that was put back from a backup, say, is lo
 FOLLOWED_MAX = 10_000
 
 POSTGRES = ("postgresql", "postgres")  # schemes of a URL
+# Two threads that come into one package by different doors may find it half made; so all that is imported late, here,
+# is imported by one thread at a time.
+LOADING = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +67,20 @@ class Language:
     """`engine.scope.Expressions`; the library behind it is imported when the first expression is evaluated."""
 
     def condition(self, text: str, scope: JsonMap) -> bool:
-        from longtask.plan import expressions
+        with LOADING:
+            from longtask.plan import expressions
 
         return expressions.condition(text, scope)
 
     def render(self, template: Json, scope: JsonMap) -> Json:
-        from longtask.plan import expressions
+        with LOADING:
+            from longtask.plan import expressions
 
         return expressions.render(template, scope)
 
     def expand(self, items: Json, scope: JsonMap) -> Json:
-        from longtask.plan import expressions
+        with LOADING:
+            from longtask.plan import expressions
 
         return expressions.expand(items, scope)
 
@@ -99,8 +105,9 @@ class GitMerger:
         return self._aside().ask(self._merge, workspace_id, head, commit, message)
 
     def _merge(self, workspace_id: str, head: str, commit: str, message: str) -> MergeResult:
-        from longtask.engine.merging import MergeResult
-        from longtask.workspace.merge import Merged
+        with LOADING:
+            from longtask.engine.merging import MergeResult
+            from longtask.workspace.merge import Merged
 
         result = self.workspace(workspace_id).merge(head, commit, message)
         return MergeResult(result.commit) if isinstance(result, Merged) else MergeResult(None, result.paths)
@@ -136,13 +143,15 @@ class GitMerger:
                 self._followed[task.id] = (task.head, task.state, time.monotonic())
 
     def workspace(self, workspace_id: str) -> Workspace:
-        from longtask.workspace.workspace import Workspace
+        with LOADING:
+            from longtask.workspace.workspace import Workspace
 
         return Workspace.at(self._home, workspace_id, self._shared)
 
     def _aside(self) -> Beside:
         if self._beside is None:
-            from longtask.workspace.beside import Beside
+            with LOADING:
+                from longtask.workspace.beside import Beside
 
             self._beside = Beside()
         return self._beside
@@ -249,7 +258,8 @@ class LaterPlaces:
 
     @property
     def _places(self) -> Places:
-        from longtask.steps.places import Places
+        with LOADING:
+            from longtask.steps.places import Places
 
         with self._guard:
             if self._made is None:
@@ -285,39 +295,46 @@ def executors(parts: Parts, places: LaterPlaces) -> Mapping[Kind, Executor]:
         return parts.artifacts.path(workspace_id, digest)
 
     def command() -> Executor:
-        from longtask.steps.command import CommandExecutor
+        with LOADING:
+            from longtask.steps.command import CommandExecutor
 
         return CommandExecutor(language.render, records, path_of)
 
     def function() -> Executor:
-        from longtask.steps.function import FunctionExecutor
+        with LOADING:
+            from longtask.steps.function import FunctionExecutor
 
         return FunctionExecutor(render=language.render)
 
     def agent() -> Executor:
-        from longtask.steps.agent import AgentExecutor
-        from longtask.steps.places import ToldConflicts
+        with LOADING:
+            from longtask.steps.agent import AgentExecutor
+            from longtask.steps.places import ToldConflicts
 
         made = AgentExecutor(save_tree=places.save_tree, render=language.render, read_document=read_document)
         return ToldConflicts(made)
 
     def approval() -> Executor:
-        from longtask.steps.approval import ApprovalExecutor
+        with LOADING:
+            from longtask.steps.approval import ApprovalExecutor
 
         return ApprovalExecutor(language.render, records, stat)
 
     def wait() -> Executor:
-        from longtask.steps.wait import WaitExecutor
+        with LOADING:
+            from longtask.steps.wait import WaitExecutor
 
         return WaitExecutor(language.render)
 
     def artifact() -> Executor:
-        from longtask.steps.artifact import ArtifactExecutor
+        with LOADING:
+            from longtask.steps.artifact import ArtifactExecutor
 
         return ArtifactExecutor(language.render, records, diff)
 
     def for_each() -> Executor:
-        from longtask.steps.for_each import ForEachExecutor
+        with LOADING:
+            from longtask.steps.for_each import ForEachExecutor
 
         return ForEachExecutor(language.expand, records)
 
@@ -328,7 +345,8 @@ def executors(parts: Parts, places: LaterPlaces) -> Mapping[Kind, Executor]:
 
 
 def read_document(path: Path) -> Json:
-    from longtask.plan.yaml import parse
+    with LOADING:
+        from longtask.plan.yaml import parse
 
     value, _, findings = parse(path.read_bytes(), str(path))
     findings.raise_if_any()
@@ -338,7 +356,8 @@ def read_document(path: Path) -> Json:
 def runtime_of(spec: StepSpec) -> str | None:
     if spec.kind is not Kind.AGENT:
         return None
-    from longtask.agents.contract import runtime
+    with LOADING:
+        from longtask.agents.contract import runtime
 
     found = runtime(spec.body.get("runtime", "recorded"))
     return f"{found.name} {found.version}"
@@ -346,8 +365,9 @@ def runtime_of(spec: StepSpec) -> str | None:
 
 def make_upkeep(parts: Parts, retention_ms: int | None) -> Upkeep:
     """`retention_ms` None: tasks are kept for ever."""
-    from longtask.engine.upkeep import Upkeep
-    from longtask.room import Room
+    with LOADING:
+        from longtask.engine.upkeep import Upkeep
+        from longtask.room import Room
 
     room = Room(parts.config.home, parts.store, parts.artifacts, parts.merger.workspace)
     return Upkeep(parts.store, room, retention_ms=retention_ms)
