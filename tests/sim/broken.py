@@ -175,7 +175,8 @@ MUTANTS = (
         "handle started before durable",
         WORKER,
         "            claims += self._claim(now, len(over), claims)",
-        "            for claimed in self._claim(now, len(over), claims):\n                self._start(claimed)",
+        "            for claimed in self._claim(now, len(over), claims):\n"
+        "                self._start(claimed, monotonic_ms() + self._held_ms)",
     ),
     Mutant(
         "failed fix satisfies",
@@ -231,8 +232,8 @@ MUTANTS = (
     Mutant(
         "expired at once after sleep",
         SCHEDULER,
-        "            if now - self._steady_since >= self._lease_ms:",
-        "            if True:",
+        "        if now - self._steady_since >= self._lease_ms:",
+        "        if True:",
         {"suspend": 20, "freeze": 0, "kill": 0, "crash": 0, "acts": ("hang",)},
     ),
     Mutant(
