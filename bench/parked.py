@@ -13,6 +13,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import longtask.room  # noqa: F401  what a worker loads a while after its start is no step's
 from bench.tasks import opened_at
 from longtask import boot
 from longtask.store.contract import Store
