@@ -18,7 +18,7 @@ from longtask.cli.session import Session, inside_step
 from longtask.config import DATABASE, HOME
 from longtask.core.errors import StoreError
 from longtask.core.machine import status
-from longtask.core.model import POOL_DEFAULT, Task
+from longtask.core.model import POOL_DEFAULT, POOL_SYSTEM, Task
 from longtask.store.contract import WorkerRow
 
 ALIVE_MS = 30_000  # a worker tells every five seconds that it is there
@@ -128,11 +128,14 @@ class Keeper:
         self._extra = extra
         self._looked_at = time.monotonic()
         self._starts = 0
+        self._warned: set[str] = set()  # pools
 
     def __call__(self, task: Task) -> bool:
         if time.monotonic() - self._looked_at < LOOK_EVERY_S:
             return True
         self._looked_at = time.monotonic()
+        if status(task) == "queued":
+            self._warn_of_unserved_pools()
         if not idle(self._session, [task]):
             return True
         self._starts += 1
@@ -143,3 +146,13 @@ class Keeper:
         self._session.warn("the background worker has died; another one goes on")
         ensure_worker(self._session, self._extra)
         return True
+
+    def _warn_of_unserved_pools(self) -> None:
+        """Once each: such a step waits without end, and nothing else says so while one watches."""
+        store = self._session.parts.store
+        served = {pool for row in store.workers(1_000) if row.seen_at >= store.now() - ALIVE_MS for pool in row.pools}
+        for load in store.pool_loads(1_000):
+            if load.pool not in served | {POOL_SYSTEM} | self._warned:
+                self._warned.add(load.pool)
+                start = self._session.command("worker", "--pool", load.pool)
+                self._session.warn(f"nobody serves pool {load.pool!r}, for which a step waits; start one: {start}")

@@ -74,6 +74,20 @@ def test_whoever_watches_its_run_brings_a_killed_worker_back(shell: Shell):
     assert running.returncode == 0 and b"another one goes on" in out, out
 
 
+def test_whoever_watches_is_told_of_a_pool_that_nobody_serves(shell: Shell):
+    shell.plan('{"longtask": 1, "name": "p", "steps": [{"id": "a", "run": "true", "pool": "gpu"}]}')
+    watching = shell.start("run")
+    assert watching.stdout is not None
+    for line in watching.stdout:
+        if b"nobody serves pool 'gpu', for which a step waits; start one: " in line:
+            break
+    else:
+        raise AssertionError("it ended without a word")
+    shell("worker", "--pool", "gpu", "--idle-exit", "1s")
+    out, _ = watching.communicate(timeout=60)
+    assert watching.returncode == 0 and b"nobody serves" not in out, "it is told once"
+
+
 def test_a_worker_ends_when_it_is_idle_but_not_before_a_deadline_has_passed(shell: Shell):
     shell.plan('{"longtask": 1, "name": "t", "steps": [{"id": "timer", "wait": {"timer": "2s"}}]}')
     shell.here("run", "--detach", env=INSIDE)
