@@ -24,6 +24,7 @@ import psycopg
 from psycopg import sql
 
 START_S_MAX, STOP_S_MAX = 30, 30
+LOOK_EVERY_S = 0.05
 USER = "bench"
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 # Room enough that neither cache nor checkpoints are what is measured; JIT off, as for any load of short statements.
@@ -148,7 +149,7 @@ def _when_up(process: subprocess.Popen[bytes], port: int, log: Path) -> Server:
         except psycopg.OperationalError:
             if process.poll() is not None or time.monotonic() > until:
                 raise NoServer(f"PostgreSQL did not start: {log.read_text()[-300:]}") from None
-            time.sleep(0.05)
+            time.sleep(LOOK_EVERY_S)
     found = server.settings()
     if found != DURABLE:
         raise NoServer(f"PostgreSQL runs with {found}, which is not {DURABLE}: nothing would be durable")

@@ -237,9 +237,10 @@ class Executors(Mapping[Kind, "Executor"]):
         self._makers, self._made = makers, dict[Kind, "Executor"]()
 
     def __getitem__(self, kind: Kind) -> Executor:
-        if kind not in self._made:
-            self._made[kind] = self._makers[kind]()
-        return self._made[kind]
+        with LOADING:
+            if kind not in self._made:
+                self._made[kind] = self._makers[kind]()
+            return self._made[kind]
 
     def __iter__(self) -> Iterator[Kind]:
         return iter(self._makers)
@@ -253,7 +254,6 @@ class LaterPlaces:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._guard = threading.Lock()
         self._made: Places | None = None
 
     @property
@@ -261,7 +261,6 @@ class LaterPlaces:
         with LOADING:
             from longtask.steps.places import Places
 
-        with self._guard:
             if self._made is None:
                 self._made = Places(self._config.home, self._config.hub)
             return self._made
@@ -295,46 +294,39 @@ def executors(parts: Parts, places: LaterPlaces) -> Mapping[Kind, Executor]:
         return parts.artifacts.path(workspace_id, digest)
 
     def command() -> Executor:
-        with LOADING:
-            from longtask.steps.command import CommandExecutor
+        from longtask.steps.command import CommandExecutor
 
         return CommandExecutor(language.render, records, path_of)
 
     def function() -> Executor:
-        with LOADING:
-            from longtask.steps.function import FunctionExecutor
+        from longtask.steps.function import FunctionExecutor
 
         return FunctionExecutor(render=language.render)
 
     def agent() -> Executor:
-        with LOADING:
-            from longtask.steps.agent import AgentExecutor
-            from longtask.steps.places import ToldConflicts
+        from longtask.steps.agent import AgentExecutor
+        from longtask.steps.places import ToldConflicts
 
         made = AgentExecutor(save_tree=places.save_tree, render=language.render, read_document=read_document)
         return ToldConflicts(made)
 
     def approval() -> Executor:
-        with LOADING:
-            from longtask.steps.approval import ApprovalExecutor
+        from longtask.steps.approval import ApprovalExecutor
 
         return ApprovalExecutor(language.render, records, stat)
 
     def wait() -> Executor:
-        with LOADING:
-            from longtask.steps.wait import WaitExecutor
+        from longtask.steps.wait import WaitExecutor
 
         return WaitExecutor(language.render)
 
     def artifact() -> Executor:
-        with LOADING:
-            from longtask.steps.artifact import ArtifactExecutor
+        from longtask.steps.artifact import ArtifactExecutor
 
         return ArtifactExecutor(language.render, records, diff)
 
     def for_each() -> Executor:
-        with LOADING:
-            from longtask.steps.for_each import ForEachExecutor
+        from longtask.steps.for_each import ForEachExecutor
 
         return ForEachExecutor(language.expand, records)
 

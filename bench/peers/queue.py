@@ -139,7 +139,7 @@ def working(make: Callable[[Asked], Queue]) -> Callable[[Asked], None]:
     async def work(ask: Asked) -> dict[str, Any]:
         await make(ask).start(schema=False, work=True)
         ready()
-        await asyncio.sleep(86_400)
+        await asyncio.Event().wait()
         return {}
 
     run = in_async(work)

@@ -113,7 +113,7 @@ class Loop:
                     self.busy_at = now
                 if not running and (self._stopping or self._is_over(until)):
                     return
-                pause = PAUSE_MIN_S if moved else min(pause * 1.5, self._pause_max_s(bool(running)))
+                pause = PAUSE_MIN_S if moved else self._longer(pause * 1.5, bool(running))
                 if self._waiting_since_ms is not None:
                     pause = PAUSE_MAX_S
                 if not moved:
@@ -124,18 +124,16 @@ class Loop:
             beating.join(BEAT_ENDS_S)  # before the caller closes the store under its hands
             self._leave()
 
-    def _pause_max_s(self, running: bool) -> float:
-        """A long pause ends when something falls due."""
+    def _longer(self, pause_s: float, running: bool) -> float:
+        """The pause within its limits.  A long one, where hints are heard, ends when something falls due."""
         if running:
-            return PAUSE_RUNNING_MAX_S
-        if not self._store.hinted:
-            return PAUSE_MAX_S
-        due_at = None
+            return min(pause_s, PAUSE_RUNNING_MAX_S)
+        if pause_s <= PAUSE_MAX_S or not self._store.hinted:
+            return min(pause_s, PAUSE_MAX_S)
         with suppress(StoreBusy, StoreError):  # the next round tells
-            due_at = self._store.next_due_at()
-        if due_at is None:
-            return PAUSE_HINTED_MAX_S
-        return min(max((due_at - self._store.now()) / 1000, PAUSE_MIN_S), PAUSE_HINTED_MAX_S)
+            if (due_at := self._store.next_due_at()) is not None:
+                pause_s = min(pause_s, max((due_at - self._store.now()) / 1000, PAUSE_MIN_S))
+        return min(pause_s, PAUSE_HINTED_MAX_S)
 
     def _is_over(self, until: Callable[[], bool]) -> bool:
         """Not while the question cannot be answered: `until` may ask the store."""

@@ -35,6 +35,7 @@ BATCH_REFS_MAX = 200  # in one push or fetch: a command line has room for as man
 TRIES = 5  # of a reference that others move at the same time
 PACKS_MAX = 50  # each fetch brings one; then they are joined
 LOCK_OLD_S = 600  # a lock on a shared disk is held for milliseconds: whoever made this one is gone
+LOCK_EVERY_S = 0.05  # between two tries while somebody holds one
 
 _REJECTED = re.compile(r"^!\t[^\t]*:(?P<ref>\S+)\t(?P<why>.*)$", re.MULTILINE)
 _RACE = re.compile(r"stale info|failed to update ref|cannot lock ref|incorrect old value|reference already exists")
@@ -293,7 +294,7 @@ def _take_old_lock(remote: Remote, said: str) -> bool:
     try:
         with tempfile.NamedTemporaryFile(dir=lock.parent, prefix=".now.") as now:
             if os.fstat(now.fileno()).st_mtime - lock.stat().st_mtime < LOCK_OLD_S:
-                time.sleep(0.05)  # its holder is at work
+                time.sleep(LOCK_EVERY_S)  # its holder is at work
                 return False
         lock.unlink()
     except OSError:

@@ -241,9 +241,9 @@ def test_a_driver_that_breaks_is_a_figure_with_its_last_words(tmp_path):
 
 def test_a_driver_that_hangs_is_ended_with_what_it_started(tmp_path):
     program = (
-        "import pathlib, subprocess, sys, time; "
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
-        f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(child.pid)); time.sleep(600)"
+        "import pathlib, signal, subprocess, sys; "
+        "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()']); "
+        f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(child.pid)); signal.pause()"
     )
     python = Path(sys.executable)
     assert driven([str(python), "-c", program], python, 3) == {"error": "did not end within 3 s"}

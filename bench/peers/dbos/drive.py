@@ -174,11 +174,12 @@ def taken_over(ask: Asked) -> dict[str, Any]:
 
 def worker(ask: Asked) -> None:
     import os
+    import signal
 
     launch(ask, f"worker-{os.getpid()}")
     DBOS.register_queue(QUEUE, worker_concurrency=CONCURRENCY)
     ready()
-    time.sleep(86_400)
+    signal.pause()  # until it is killed
 
 
 async def parked(ask: Asked) -> dict[str, Any]:
