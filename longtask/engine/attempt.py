@@ -85,14 +85,16 @@ class Attempt:
         *,
         patience_ms: int = PATIENCE_MS,
         held_until_ms: int = sys.maxsize,
+        turn_until: int = 0,
     ) -> None:
-        """`held_until_ms`: when the lease is over, by the monotonic clock."""
+        """`held_until_ms`: when the lease is over, by the monotonic clock.  `turn_until`: see `worker.TURN_MS`."""
         self.claimed = claimed
         self.desk = desk
         self.lost = False
         self.stop_reason: str | None = None
         self.grace_ms = STOP_GRACE_MS  # of a stop that is no timeout
         self.outcome: Outcome | None = None
+        self.turn_until = turn_until
         self._dispatch = dispatch
         self._executor = executor
         self._places = places

@@ -13,12 +13,14 @@ from dataclasses import replace
 
 from longtask.core import decide, events
 from longtask.core.errors import BadPlan, NotFound, Refused
+from longtask.core.events import NewStep
 from longtask.core.graph import Batch, Graph, batches, build, did_you_mean
 from longtask.core.machine import fold
 from longtask.core.model import (
     OPEN,
     Json,
     JsonMap,
+    Kind,
     Signal,
     Step,
     Task,
@@ -34,6 +36,12 @@ from .waking import wake_waiters
 from .writing import Writing, write
 
 CONDITION_ROUNDS_MAX = 8
+
+
+def _begin_at_once(rows: Sequence[NewStep]) -> list[NewStep]:
+    """The steps that begin on their `if` alone, and gates that need nothing at all: those of empty stages open when the
+    one before is told, so it is the first stage's at most."""
+    return [row for row in rows if not row.blockers and (row.conditional or row.kind is Kind.GATE)]
 
 
 class Desk:
@@ -68,6 +76,8 @@ class Desk:
         if known is not None and not known.loading:
             return known
         first, *others = batches(rows, edges, graph.specs)
+        begins = _begin_at_once(rows)
+        whole = not others and not begins  # then it is there with its first batch
         if known is None:
             task_id = self._new_id()
             submitted = events.TaskSubmitted(
@@ -83,11 +93,14 @@ class Desk:
                 specs=first.specs,
                 steps=first.steps,
                 edges=first.edges,
-                more=True,
+                more=not whole,
             )
             try:
-                with self._store.create(task_id) as tx:
-                    tx.save(fold(None, {}, [submitted], tx.now), actor=by)
+                with self._store.group():
+                    with self._store.create(task_id) as tx:
+                        tx.save(fold(None, {}, [submitted], tx.now), actor=by)
+                    if plan_text is not None:
+                        self._store.put_plan(task_id, plan_text)
             except Refused:
                 known = self._known(idempotency_key, digest)  # another call with the same key was faster
                 if known is None:
@@ -95,10 +108,8 @@ class Desk:
                 task_id = known.id
         else:
             task_id = known.id
-        if plan_text is not None:
-            self._store.put_plan(task_id, plan_text)
-        if self._load(task_id, others, by):
-            self._begin(task_id, rows, by)
+        if not whole and self._load(task_id, others, by):
+            self._begin(task_id, begins, by)
         return self._store.get_task(task_id)
 
     def _known(self, idempotency_key: str | None, digest: str) -> Task | None:
@@ -120,13 +131,11 @@ class Desk:
                     w.add([events.StepsAdded(batch.steps, batch.edges, batch.specs, batch.first_spec, by, more=True)])
         return True
 
-    def _begin(self, task_id: str, rows: Sequence[events.NewStep], by: str) -> None:
-        """The steps that begin at once on their `if`; the last transaction ends the loading."""
-        conditional = tuple(row.key for row in rows if row.conditional and not row.blockers)
-        # gates of empty stages open when the one before is told: only the first has no need at all
-        open_gate = [row.key for row in rows if row.kind == "gate" and not row.blockers]
+    def _begin(self, task_id: str, begins: Sequence[NewStep], by: str) -> None:
+        """The last transaction ends the loading."""
+        conditional = tuple(row.key for row in begins if row.conditional)
         conditions = evaluate(self._store, self._scopes, self._expressions, task_id, conditional) if conditional else {}
-        keys = [*conditional, *open_gate]
+        keys = [row.key for row in begins]
         for start in range(0, max(len(keys), 1), BATCH_MAX):
             batch = keys[start : start + BATCH_MAX]
             with write(self._store, task_id, actor=by) as w:

@@ -36,7 +36,7 @@ from longtask.steps.contract import Assignment
 from longtask.store.contract import Beat, Checkpoint, Chunk, JournalRow, Ref, Store
 
 from .scope import ARTIFACT, Expressions, Scopes
-from .settling import open_items, settle_quietly
+from .settling import TELLING, open_items, settle_quietly
 from .writing import Writing, write
 
 STOP_BUDGET = "budget"  # agents give back at their next turn; what costs nothing runs on
@@ -82,7 +82,9 @@ class Dispatch:
         while queued > before and queued < BATCH_MAX and len(claimed) < limit:
             # a step that goes and queues for a mutex leaves its slot to others: look again
             before = queued
-            for ref in self._store.claimable(pool, limit - len(claimed)):
+            refs = self._store.claimable(pool, limit - len(claimed))
+            self._store.ahead(refs)
+            for ref in refs:
                 try:
                     with write(self._store, ref.task_id, ref.step) as w:
                         found = self._first_free(w, w.step(ref.step), pool, worker, runtime, BATCH_MAX - queued)
@@ -229,13 +231,13 @@ class Dispatch:
         alone: bool = False,
     ) -> Claimed | None:
         """Records the outcome, tells the step's dependents if that needs nothing from outside, and, when `pool` is
-        given and no other task has waited longer, claims the task's next ready step.  `alone`: the caller has just
-        looked, and no other task had anything to claim.
+        given and no other task has waited longer, claims the task's next ready step.  `alone`: others are not looked
+        for, since there are none, or it is not their turn.
 
         Raises LeaseLost (stop, report nothing) and Refused (being cancelled: report Stopped once the tree is dead)."""
         outcome = self._bounded(ref, outcome)
         op = f"report {ref.step} {attempt}" if _moves_code(outcome) else None
-        with write(self._store, ref.task_id, ref.step, telling=BATCH_MAX + 1, actor=worker, op=op) as w:
+        with write(self._store, ref.task_id, ref.step, telling=TELLING, actor=worker, op=op) as w:
             head = w.task.head
             self._finish(w, ref.step, attempt, outcome)
             settle_quietly(w, ref.step)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from longtask.core import decide
@@ -20,7 +21,7 @@ from longtask.store.contract import Ref, Store
 from .activity import Activity
 from .merging import Merger, follow_all, merge_step
 from .scope import Expressions, Scopes
-from .settling import settle_apart, settle_quietly
+from .settling import TELLING, settle_apart, settle_quietly
 from .waking import wake_on
 from .writing import Writing, write
 
@@ -120,14 +121,14 @@ class Scheduler:
         if not refs:
             return 0
         conditional: list[Ref] = []
-        moved = self._together(refs, lambda ref: self._tell(ref, conditional))
+        moved = self._together(refs, lambda ref: self._tell(ref, conditional), TELLING)
         # an `if` is evaluated outside the lock, hence outside the group
         return moved + self._each(
             conditional, lambda ref: settle_apart(self._store, self._scopes, self._expressions, ref)
         )
 
     def _tell(self, ref: Ref, conditional: list[Ref]) -> int:
-        with write(self._store, ref.task_id, ref.step, telling=BATCH_MAX + 1) as w:
+        with write(self._store, ref.task_id, ref.step, telling=TELLING) as w:
             if not settle_quietly(w, ref.step):
                 conditional.append(ref)
             self._ended(w)
@@ -192,14 +193,17 @@ class Scheduler:
         if w.task.ended and w.task.workspace_id:
             self._to_follow.append(w.task.id)
 
-    def _together(self, refs: Iterable[R], act: Callable[[R], int]) -> int:
-        """Small acts share a commit.  A group that has moved a batch ends, so that no lock covers many more rows."""
-        moved, left = 0, deque(refs)
+    def _together(self, refs: Iterable[R], act: Callable[[R], int], telling: int = 0) -> int:
+        """Small acts share a commit.  A group that has moved a batch ends, so that no lock covers many more rows; where
+        one act moves so much, those that follow are not read ahead, since most would be read for nothing."""
+        moved, left, size = 0, deque(refs), ROUND_MAX
         while left:
             before = moved
             with self._store.group():
+                self._store.ahead([ref for ref in islice(left, size) if isinstance(ref, Ref)], telling)
                 while left and moved - before < BATCH_MAX:
                     moved += self._each([left.popleft()], act)
+            size = 1 if left else size
         return moved
 
     def _each(self, refs: Iterable[R], act: Callable[[R], int]) -> int:

@@ -14,6 +14,8 @@ from longtask.store.contract import Ref, Store
 from .scope import Expressions, Scopes, still
 from .writing import Writing, write
 
+TELLING = BATCH_MAX + 1  # so many dependents are read of a step that has ended: one more than are told at once
+
 
 def settle_step(w: Writing, key: str, conditions: Mapping[str, Condition] | None = None) -> None:
     """Tells the step's direct dependents, at most a batch of them.  Raises ConditionNeeded before anything is added.
@@ -22,7 +24,7 @@ def settle_step(w: Writing, key: str, conditions: Mapping[str, Condition] | None
     step = w.step(key)
     if not untold(step) or w.task.state is TaskState.CLOSING:
         return
-    rows = w.see(w.tx.dependents(key, step.cursor, BATCH_MAX + 1))
+    rows = w.see(w.tx.dependents(key, step.cursor, TELLING))
     more = len(rows) > BATCH_MAX
     owned = w.see(w.tx.owned_open(key, BATCH_MAX)) if not step.open and (step.owned or step.expansion) else []
     move = settle(

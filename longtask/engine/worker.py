@@ -22,6 +22,7 @@ from longtask.store.contract import Store
 from .attempt import Attempt, Places, Spawn, monotonic_ms, run_here
 from .attempt_desk import AttemptDesk, PutArtifact
 from .dispatch import Claimed, Dispatch
+from .settling import TELLING
 
 log = logging.getLogger("longtask.worker")
 
@@ -32,6 +33,9 @@ SPARE = (
     30  # so much of a lease earlier are process trees to be dead: a kill takes a moment, on a busy machine some 100 ms
 )
 ALONE_MS = 20  # how long a worker that saw no other task with work takes it that there is none
+TURN_MS = (
+    1_000  # so long a task keeps a slot that it was given, step after step; then whoever has waited longer gets it
+)
 
 
 class Worker:
@@ -92,10 +96,14 @@ class Worker:
         if not ended and not self._something_to_claim(now):
             return moved
         claims: list[Claimed] = []
+        turns: list[
+            int
+        ] = []  # until when the slot is the task's, for each claim of a report; one that was searched for begins one
         over: list[Attempt] = []
         heads = self._dispatch.heads
         heads.clear()  # those of a group that did not go through
         with self._store.group():
+            self._store.ahead([attempt.ref for attempt in ended], TELLING)
             for attempt in ended:
                 try:
                     claimed = self._report(attempt, now)
@@ -104,13 +112,15 @@ class Worker:
                 over.append(attempt)
                 if claimed is not None:
                     claims.append(claimed)
+                    turns.append(attempt.turn_until)
             claims += self._claim(now, len(over), claims)
             # so long their leases last at most, however long the commit takes; the first beat knows it better
             held_until_ms = monotonic_ms() + self._held_ms
         with self._lock:
             self._attempts = [a for a in self._attempts if a not in over]
-        for claimed in claims:
-            self._start(claimed, held_until_ms)
+        turns += [now + TURN_MS] * (len(claims) - len(turns))
+        for claimed, turn_until in zip(claims, turns, strict=True):
+            self._start(claimed, held_until_ms, turn_until)
         if self._follow is not None:
             for task in heads:
                 self._follow(task)
@@ -187,7 +197,7 @@ class Worker:
             worker=self.id,
             pool=pool,
             runtime=self._runtime,
-            alone=now < self._alone_until,
+            alone=now < max(self._alone_until, attempt.turn_until),
         )
 
     def _claim(self, now: int, over: int, claims: list[Claimed]) -> list[Claimed]:
@@ -203,7 +213,7 @@ class Worker:
             self._alone_until = now + ALONE_MS
         return found
 
-    def _start(self, claimed: Claimed, held_until_ms: int) -> None:
+    def _start(self, claimed: Claimed, held_until_ms: int, turn_until: int) -> None:
         desk = AttemptDesk(self._dispatch, claimed, self._store.now, self._put, self._read)
         executor = self._executors[claimed.spec.kind]
         attempt = Attempt(
@@ -215,6 +225,7 @@ class Worker:
             self._spawn,
             patience_ms=self._patience_ms,
             held_until_ms=held_until_ms,
+            turn_until=turn_until,
         )
         with self._lock:
             self._attempts.append(attempt)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from longtask.core.change import Change
 from longtask.core.codec import dump_fact, dump_json, dump_options, dump_spec, load_options, load_spec
@@ -24,7 +24,7 @@ from longtask.core.errors import NotFound, Refused, StoreError
 from longtask.core.events import TaskSubmitted
 from longtask.core.model import JsonMap, Lease, MutexView, Signal, Step, StepSpec, Task, TaskOptions, TaskState
 from longtask.store import sharing
-from longtask.store.contract import Alarm, Tx
+from longtask.store.contract import Alarm, Ref, Tx
 from longtask.store.rows import (
     STEP_WIDTH,
     TASK_WIDTH,
@@ -38,6 +38,8 @@ from longtask.store.rows import (
 )
 
 Params = Mapping[str, Any]
+K = TypeVar("K")
+V = TypeVar("V")
 CACHE_MAX = 10_000  # specs and options kept in memory; they never change once written
 
 
@@ -195,12 +197,6 @@ class SqlTx:
     def save(self, change: Change, *, actor: str = "", op: str | None = None) -> None:
         assert self.saved is None, "a block saves once"
         assert change.created == (self._header is None), "what creates a task belongs into `create`, all else does not"
-        if change.created:
-            if self.store.select("task_there", {"id": self.task_id}):
-                raise Refused(f"task {self.task_id!r} is there already")
-            key = change.task.idempotency_key
-            if key is not None and (there := self.store.select("task_by_key", {"idempotency_key": key})):
-                raise Refused(f"idempotency key {key!r} belongs to task {there[0][1]!r}; ask for that one")
         self.saved = change, actor, op
 
     def write(self) -> None:
@@ -211,7 +207,7 @@ class SqlTx:
             self.store.here.news |= _leaves_work(change.task)
             sharing.take_mutex(run, n, change, self.now)
             if change.created:
-                n = self.task_n = run("insert_task", task_row(change.task))[0][0]
+                n = self.task_n = self._insert(change.task)
                 run("insert_options", {"task_n": n, "body": dump_options(change.task.options)})
             else:
                 run("update_task", task_row(change.task) | {"n": n})
@@ -227,6 +223,16 @@ class SqlTx:
             })  # fmt: skip
         for number, heard in self.heard.items():
             run("hear", {"task_n": n, "number": number, "heard": heard})
+
+    def _insert(self, task: Task) -> int:
+        rows = self.store.run("insert_task", task_row(task))
+        if rows:
+            n: int = rows[0][0]
+            return n
+        key = task.idempotency_key
+        if key is not None and (there := self.store.select("task_by_key", {"idempotency_key": key})):
+            raise Refused(f"idempotency key {key!r} belongs to task {there[0][1]!r}; ask for that one")
+        raise Refused(f"task {task.id!r} is there already")
 
     def _write_rows(self, change: Change, actor: str, op: str | None) -> None:
         now = self.now
@@ -313,6 +319,9 @@ class SqlBlocks(ABC):
         `telling` dependents of the step.
 
         Raises TaskLocked where waiting for another block could end in a circle: later blocks of a group."""
+
+    def ahead(self, refs: Sequence[Ref], telling: int = 0) -> None:  # noqa: B027
+        """A dialect whose database is no journey away needs no hint."""
 
     @abstractmethod
     def begin(self) -> None: ...
@@ -423,25 +432,37 @@ class SqlBlocks(ABC):
 
     # what never changes once written
 
+    def unknown(self, task_ids: Iterable[str]) -> list[str]:
+        """Those of which nothing is kept."""
+        return [id_ for id_ in task_ids if id_ not in self._options]
+
+    def know(self, task_id: str, options: str, number: int | None, spec: str | None) -> None:
+        _keep(self._options, task_id, load_options(options))
+        if number is not None and spec is not None:
+            _keep(self._specs, (task_id, number), load_spec(spec))
+
     def spec_of(self, task_id: str, task_n: int, number: int) -> StepSpec:
         spec = self._specs.get((task_id, number))
         if spec is None:
             rows = self.select("spec", {"task_n": task_n, "number": number})
             if not rows:
                 raise NotFound(f"task {task_id!r} has no spec {number}")
-            if len(self._specs) >= CACHE_MAX:
-                self._specs.clear()
-            spec = self._specs[task_id, number] = load_spec(rows[0][0])
+            spec = _keep(self._specs, (task_id, number), load_spec(rows[0][0]))
         return spec
 
     def options(self, task_id: str, task_n: int) -> TaskOptions:
         options = self._options.get(task_id)
         if options is None:
-            if len(self._options) >= CACHE_MAX:
-                self._options.clear()
-            options = load_options(self.select("options", {"task_n": task_n})[0][0])
-            self._options[task_id] = options
+            rows = self.select("options", {"task_n": task_n})
+            options = _keep(self._options, task_id, load_options(rows[0][0]))
         return options
+
+
+def _keep(cache: dict[K, V], key: K, value: V) -> V:
+    if len(cache) >= CACHE_MAX:
+        cache.clear()
+    cache[key] = value
+    return value
 
 
 def load_object(text: str | None) -> Any:

@@ -243,6 +243,10 @@ class Store(Protocol):
         """`key`: a step that will surely be read; it comes with the header.  `telling`: so many of its dependents will
         be read, from the first on; they come along where a journey costs more than the rows."""
 
+    def ahead(self, refs: Sequence[Ref], telling: int = 0) -> None:
+        """A hint within a group: its next blocks are about these.  Where a journey costs, their tasks are locked and
+        read in one; the block of a task that somebody else holds just then raises TaskLocked."""
+
     def close(self) -> None: ...
 
     @property

@@ -144,6 +144,27 @@ def test_dependents_come_by_key_in_passes(store):
             tx.dependents("a", "", 0)
 
 
+def test_what_a_group_reads_ahead_is_what_its_blocks_would_read(store):
+    one = submit(store, 1, (*ready("a"), blocked("b"), blocked("c")), [Edge("a", "b"), Edge("a", "c")])
+    two = submit(store, 2, ready("a"), specs=(StepSpec(Kind.RUN, {"command": "two"}),))
+    claim(store, one, "a")
+    with store.group():
+        store.ahead([Ref(one, "a"), Ref(two, "a"), Ref(one, "b"), Ref(task_id(9), "a"), Ref(two, "x")], 3)
+        with store.task(one, "a", 3) as tx:
+            assert (tx.task, tx.step("a")) == (store.get_task(one), store.get_step(Ref(one, "a")))
+            assert tx.lease("a").worker == "w-1"
+            assert [step.key for step in tx.dependents("a", "", 3)] == ["b", "c"]
+            assert [step.key for step in tx.dependents("a", "", 1)] == ["b"]
+            tx.save(fold(tx.task, {}, [TaskPaused()], tx.now))
+        with store.task(one, "a", 3) as tx:
+            assert tx.task.state is TaskState.PAUSED, "what an earlier block of the group wrote is seen"
+        with store.task(two, "a") as tx:
+            assert tx.spec(tx.step("a").spec).body == {"command": "two"}
+        with pytest.raises(NotFound), store.task(task_id(9), "a"):
+            pass
+    assert [store.get_task(id_).state for id_ in (one, two)] == [TaskState.PAUSED, TaskState.ACTIVE]
+
+
 def test_owned_steps_are_found_while_they_are_open(store):
     id_ = submit(store, 1, ready("a"))
     claim(store, id_, "a")

@@ -6,6 +6,7 @@ from longtask.core.errors import LeaseLost
 from longtask.core.events import StepClaimed, StepLost
 from longtask.core.model import Done, Parked, WaitingFor
 from longtask.core.policy import TICK_HOLE_MS
+from longtask.engine.worker import TURN_MS
 from longtask.store.contract import Chunk
 from tests.engine.world import HANG, LEASE_MS, World, step
 
@@ -157,16 +158,26 @@ def test_a_task_of_one_step_is_served_in_the_next_round_beside_one_of_thousands(
 
 def test_a_worker_that_is_handed_the_next_step_of_its_task_lets_others_in(new_world):
     world = new_world(slots=1)
-    world.submit(*(step(f"s{n:03}") for n in range(200)), name="big")
+    world.submit(*(step(f"s{n:03}") for n in range(400)), name="big")
     for _ in range(20):
         world.round()
         world.now += 5
     world.submit(step("a"), name="small")
     before = len(world.begun)
-    for _ in range(6):
+    for _ in range(TURN_MS // 5 + 2):
         world.round()
         world.now += 5
     assert "a" in [a.step for a in world.begun[before:]]
+
+
+def test_a_task_keeps_its_slot_for_a_turn(new_world):
+    world = new_world(slots=1)
+    ids = [world.submit(*(step(f"s{n}") for n in range(10)), name=name).id for name in ("x", "y")]
+    for _ in range(25):
+        world.round()
+        world.now += 5
+    assert [a.task_id for a in world.begun] == [ids[0]] * 10 + [ids[1]] * 10
+    assert TURN_MS > 25 * 5
 
 
 def test_the_least_recently_served_task_comes_first(world: World):

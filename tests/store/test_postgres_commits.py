@@ -129,7 +129,7 @@ def test_the_scenario_holds_every_kind_of_transaction(wire, url):
     assert not found, "\n".join(found)
     told = {kind.__name__ for _, _, kind, *_ in outcome["events"]}
     assert told >= set(
-        "TaskSubmitted StepsAdded StepClaimed StepCompleted StepFailed StepCancelled StepParked StepWoken StepRestored "
+        "TaskSubmitted StepClaimed StepCompleted StepFailed StepCancelled StepParked StepWoken StepRestored "
         "StepUnblocked GateOpened".split()
     ), told
     assert outcome["task"].ended

@@ -13,6 +13,7 @@ from longtask.core.events import Fact, StepClaimed, StepReleased, TaskPaused, Ta
 from longtask.core.machine import fold
 from longtask.core.model import Kind, StepSpec, TaskOptions
 from longtask.store.contract import Checkpoint, Chunk, JournalRow, Ref
+from longtask.store.postgres.session import Session
 from longtask.store.postgres.store import PostgresStore
 from longtask.store.queries import load
 from tests.conformance.play import act, claim, ready, submit, task_id
@@ -108,6 +109,45 @@ def test_a_later_block_of_a_group_waits_for_nobody_and_the_rest_is_committed(sto
     assert [store.get_task(id_).seq for id_ in ids] == [2, 2, 2]
 
 
+def test_a_group_that_reads_ahead_waits_for_its_first_task_and_for_no_other(store, line):
+    ids = [submit(store, n, ready("a")) for n in (1, 2, 3)]
+
+    def group() -> list[tuple[str, int]]:
+        got: list[tuple[str, int]] = []
+        with store.group():
+            store.ahead([Ref(id_, "a") for id_ in ids])
+            for id_ in ids:
+                with suppress(TaskLocked), store.task(id_, "a") as tx:
+                    got.append((id_, tx.task.seq))
+        return got
+
+    with store.task(ids[1]):
+        assert Aside(group).result() == [(ids[0], 1), (ids[2], 1)]
+    with store.task(ids[0]) as tx:
+        second = Aside(group)
+        assert until_waiting(line, beside=second)
+        tx.save(fold(tx.task, {}, [TaskPaused()], tx.now))
+    assert second.result() == [(ids[0], 2), (ids[1], 1), (ids[2], 1)]
+
+
+def test_a_group_that_reads_ahead_makes_two_journeys(url):
+    """One to lock and read all, one to write all and commit; then others are told, apart."""
+    store = PostgresStore(url)
+    ids = [submit(store, n, ready("a")) for n in range(1, 30)]
+    sent: list[str] = []
+    last, many = Session.last, Session.send
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Session, "last", lambda self, *parts: sent.append("last") or last(self, *parts))
+        patched.setattr(Session, "send", lambda self, *parts: sent.append("send") or many(self, *parts))
+        with store.group():
+            store.ahead([Ref(id_, "a") for id_ in ids])
+            for id_ in ids:
+                with store.task(id_, "a") as tx:
+                    tx.save(fold(tx.task, {}, [TaskPaused()], tx.now))
+    store.close()
+    assert sent == ["send", "last", "last"]
+
+
 def test_the_first_block_of_a_group_waits_and_reads_what_came_before(store, line):
     id_ = submit(store, 1, ready("a"))
 
@@ -175,10 +215,10 @@ def test_a_block_that_swallows_an_error_of_the_server_is_not_taken_for_committed
 
 
 def test_two_tasks_with_one_key_in_one_group_are_refused_as_a_whole(store, line):
-    """The look before finds nothing in either; the index decides, and the server then keeps nothing of the group."""
+    """The index decides, also between two that are under way at once."""
     other, id_ = submit(store, 1, ready("a")), task_id(2)
     fact = TaskSubmitted(id_, "play", TaskOptions(), steps=ready("a"), specs=(StepSpec(Kind.RUN),), idempotency_key="k")
-    with pytest.raises(Refused, match="idempotency key has just been taken by another task"), store.group():
+    with pytest.raises(Refused, match="idempotency key 'k' belongs to task"), store.group():
         act(store, other, TaskPaused())
         with store.create(id_) as tx:
             tx.save(fold(None, {}, [fact], tx.now))

@@ -15,9 +15,9 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -30,19 +30,21 @@ from longtask.store.base import Here, Params, below
 from longtask.store.contract import Alarm, Chunk, Found, Ref
 from longtask.store.postgres import alarms, fusing, migrating
 from longtask.store.postgres.address import Address
+from longtask.store.postgres.fusing import Parts
 from longtask.store.postgres.hints import TELL_EVERY_S, Hints
 from longtask.store.postgres.pool import LINES_MAX, Pool
 from longtask.store.postgres.session import Session, Trace
 from longtask.store.postgres.trouble import broken, told
 from longtask.store.queries import load, numbered
 from longtask.store.reads import SqlStore
-from longtask.store.rows import Row, to_event, to_lease
+from longtask.store.rows import TASK_COLUMNS, Row, to_event, to_lease
 
 FATE_PATIENCE_S = 15.0  # how long the fate of a commit is asked for: longer than a server keeps a silent transaction
 FATE_EVERY_S = 0.05
 LEARN_EVERY_MS = 60_000  # after so long without a look at the server's clock it is asked for
 STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps, where one does
 TRACED = ("insert_events", "insert_signal")  # who repeats any other write does no harm
+ID = TASK_COLUMNS.index("id")
 CURSOR = re.compile(r"([0-9]{1,19})\.([0-9]{1,18})")
 
 
@@ -61,6 +63,16 @@ def _steady_ms() -> int:
 A = TypeVar("A")  # an answer
 
 
+class Ahead(NamedTuple):
+    """What the next block about this step would read first."""
+
+    step: str
+    telling: int  # so many dependents were asked for
+    row: Row  # of the header
+    told: list[Row]
+    locked: bool  # False: somebody else holds the task
+
+
 class _Own(threading.local):
     """What belongs to one thread: the transaction under way."""
 
@@ -68,16 +80,18 @@ class _Own(threading.local):
     session: Session | None = None
     xid: str | None = None  # once the server has told it
     written: bool = False  # the transaction holds writes, sent or waiting in the queue
-    queue: list[bytes]  # to be sent with what comes next
-    parts: dict[str, Params]  # of the one statement that most of a block's writes become, in front of the queue's end
+    begin: list[bytes]  # to be sent first of all, until it is
+    parts: Parts  # then what most of the blocks' writes become
+    queue: list[bytes]  # then the others
     traces: list[tuple[str, Params]]  # writes by which the transaction can be told from another one
+    ahead: dict[str, Ahead]  # by task, which is locked unless another transaction has it
 
     def __init__(self) -> None:
-        self.queue, self.parts, self.traces = [], {}, []
+        self.reset(None, [])
 
-    def reset(self, session: Session | None, queue: list[bytes]) -> None:
-        self.session, self.queue, self.parts, self.traces = session, queue, {}, []
-        self.xid, self.written = None, False
+    def reset(self, session: Session | None, begin: list[bytes]) -> None:
+        self.session, self.begin, self.parts, self.queue = session, begin, Parts(), []
+        self.traces, self.ahead, self.xid, self.written = [], {}, None, False
 
 
 class PostgresStore(SqlStore):
@@ -170,39 +184,45 @@ class PostgresStore(SqlStore):
     def run(self, name: str, params: Params) -> list[Row]:
         own = self._own
         assert own.session is not None, "a block has its session"
+        if name == "insert_task":
+            return self._first_write(name, params)
         own.written = True
         if name in TRACED:
             own.traces.append((name, params))
-        if name in own.parts or name not in fusing.PARTS:
-            self._close_parts()
         if name in fusing.PARTS:
-            own.parts[name] = params
+            own.parts.add(name, params)
             return []
         call = own.session.call(name, params)
-        if name in self._answering:
-            with self._within():
-                return self._now(call)
-        own.queue.append(call)
-        return []
+        if name not in self._answering:
+            own.queue.append(call)
+            return []
+        with self._within():
+            return self._now(call)
+
+    def _first_write(self, name: str, params: Params) -> list[Row]:
+        """Of a block that has read no header: the transaction's number comes along."""
+
+        def send(session: Session) -> list[Row]:
+            calls = session.call("transaction", {}), session.call(name, params)
+            *_, (number,), rows = session.send(*self._flush(), *calls)
+            self._own.xid = number[0]
+            return rows
+
+        with self._within():
+            rows = self._reading(send)
+        self._own.written = True
+        return rows
 
     def _flush(self) -> list[bytes]:
         """What waits, in its order; nothing waits any more."""
-        self._close_parts()
         own = self._own
-        queue, own.queue = own.queue, []
-        return queue
-
-    def _close_parts(self) -> None:
-        own = self._own
-        if not own.parts:
-            return
+        begin, parts, queue = own.begin, own.parts, own.queue
+        own.begin, own.queue = [], []
+        if not parts:
+            return [*begin, *queue]
         assert own.session is not None, "a block has its session"
-        parts, own.parts = own.parts, {}
-        whole = fusing.together(parts)
-        if whole is not None:
-            own.queue.append(own.session.call(fusing.NAME, whole))
-        else:
-            own.queue += [own.session.call(name, params) for name, params in parts.items()]
+        own.parts = Parts()
+        return [*begin, *(own.session.call(name, params) for name, params in parts.statements()), *queue]
 
     def _now(self, call: bytes) -> list[Row]:
         """Sends what waits and this; the rows of this."""
@@ -274,33 +294,65 @@ class PostgresStore(SqlStore):
         return send(own.session)
 
     def header(self, task_id: str, key: str, telling: int) -> tuple[int, list[Row], list[Row] | None]:
-        own = self._own
+        known = self._own.ahead.pop(task_id, None)  # what this block writes, the next one must read anew
+        if known is not None and known.step == key and telling in (0, known.telling):
+            if not known.locked:
+                raise self.address.locked(task_id)
+            return self.now(), [known.row], known.told if telling else None
         with self._within():
-            locked, rows, told = self._reading(lambda session: self._lock_and_read(session, task_id, key, telling))
+            locked, rows = self._reading(lambda session: self._lock_and_read(session, task_id, key, telling))
         if not rows:
             return self.now(), [], None
-        *row, server_ms, own.xid = rows[0]
-        self._learn(server_ms)
+        row, told, now = self._learned(rows[0])
         if not locked:
             raise self.address.locked(task_id)
-        return server_ms if self._clock is None else self.now(), [row], told
+        return now, [row], told if telling else None
 
-    def _lock_and_read(
-        self, session: Session, task_id: str, key: str, telling: int
-    ) -> tuple[bool, list[Row], list[Row] | None]:
-        """Several statements, so that the second one reads what was committed while the first one waited."""
+    def _learned(self, row: Row) -> tuple[Row, list[Row], int]:
+        """The header, the dependents and the time that came with it."""
+        *header, told, server_ms, self._own.xid = row
+        self._learn(server_ms)
+        return header, [list(each.values()) for each in told], server_ms if self._clock is None else self.now()
+
+    def _lock_and_read(self, session: Session, task_id: str, key: str, telling: int) -> tuple[bool, list[Row]]:
+        """Two statements, so that the second one reads what was committed while the first one waited."""
         own = self._own
-        first = own.xid is None and not own.written
-        lock = session.call("lock_task" if first else "lock_task_now", {"id": task_id})
-        header = session.call("header", {"id": task_id, "key": key})
-        if telling:
-            told = session.call("told_first", {"id": task_id, "key": key, "limit": telling})
-            *_, locked, rows, dependents = session.send(*self._flush(), lock, header, told)
-            return first or bool(locked), rows, dependents
-        if first:
-            return True, session.last(*self._flush(), lock, header), None
-        *_, locked, rows = session.send(*self._flush(), lock, header)
-        return bool(locked), rows, None
+        header = session.call("header", {"id": task_id, "key": key, "telling": telling})
+        if own.xid is None and not own.written:
+            return True, session.last(*self._flush(), session.call("lock_task", {"id": task_id}), header)
+        *_, locked, rows = session.send(*self._flush(), session.call("lock_task_now", {"id": task_id}), header)
+        return bool(locked), rows
+
+    def ahead(self, refs: Sequence[Ref], telling: int = 0) -> None:
+        steps: dict[str, str] = {}
+        for ref in refs:
+            steps.setdefault(ref.task_id, ref.step)
+        if len(steps) < 2:
+            return
+        assert self.here.group, "alone, a block reads for itself"
+        self._lock(self.here)
+        with self._within():
+            self._own.ahead |= self._reading(lambda session: self._read_ahead(session, steps, telling))
+
+    def _read_ahead(self, session: Session, steps: Mapping[str, str], telling: int) -> dict[str, Ahead]:
+        """As `_lock_and_read` for many: waits for the first one's task if it may wait at all, for no other."""
+        own = self._own
+        waits = own.xid is None and not own.written
+        first = [session.call("lock_task", {"id": next(iter(steps))})] if waits else []
+        given = {"ids": list(steps), "steps": list(steps.values()), "telling": telling}
+        fresh = self.unknown(steps)
+        new = {"ids": fresh, "steps": [steps[id_] for id_ in fresh]}
+        calls = [session.call("lock_ahead", given), session.call("header_ahead", given)]
+        calls += [session.call("known_ahead", new)] if fresh else []
+        locks, rows, *known = session.send(*self._flush(), *first, *calls)[-len(calls) :]
+        for row in known[0] if known else []:
+            self.know(*row)
+        locked = {row[0] for row in locks}
+        found: dict[str, Ahead] = {}
+        for row in rows:
+            header, told, _ = self._learned(row)
+            found[header[ID]] = Ahead(steps[header[ID]], telling, header, told, header[ID] in locked)
+        return found
 
     def commit(self) -> None:
         own = self._own
@@ -309,7 +361,7 @@ class PostgresStore(SqlStore):
         with self._telling():
             if session.line.info.transaction_status is TransactionStatus.INERROR:
                 raise StoreError("this block was rolled back by an error that was not heeded; leave it and try again")
-            if own.xid is None:  # a task was created: no header was read
+            if own.xid is None:  # no header was found
                 own.xid = self._now(session.call("transaction", {}))[0][0]
             xid = own.xid
             assert xid is not None

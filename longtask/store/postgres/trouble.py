@@ -32,8 +32,6 @@ def broken(error: psycopg.Error) -> bool:
 def told(error: psycopg.Error, where: str) -> LongTaskError:
     """`where` names the database and holds no password."""
     text = _first_line(error)
-    if isinstance(error, errors.UniqueViolation) and error.diag.constraint_name == "task_idempotency":
-        return Refused("this idempotency key has just been taken by another task; ask for that one")
     if isinstance(error, errors.UniqueViolation) and error.diag.constraint_name == "task_id_key":
         return Refused("a task with this id has just been created; read it")
     if isinstance(error, BUSY):

@@ -83,9 +83,6 @@ left join mutex_ticket k on k.task_n = :task_n and k.step = :step and k.name = :
 
 -- --- a block: writes ----------------------------------------------------------------------------------------------
 
--- name: task_there
-select id from task where id = :id
-
 -- name: insert_task
 insert into task (id, name, workspace_id, created_by, created_at, idempotency_key, parent, state, seq, admits, priority,
     served_at, ended_at, steps, open, ready, ready_system, running, running_system, merging, wait_user, wait_ci,
@@ -94,19 +91,11 @@ values (:id, :name, :workspace_id, :created_by, :created_at, :idempotency_key, :
     :priority, :served_at, :ended_at, :steps, :open, :ready, :ready_system, :running, :running_system, :merging,
     :wait_user, :wait_ci, :wait_event, :wait_timer, :wait_task, :wait_mutex, :bad, :untold, :gates, :weight,
     :weight_done, :rest)
+on conflict do nothing
 returning n
 
 -- name: insert_options
 insert into task_options (task_n, body) values (:task_n, :body)
-
--- name: update_task
-update task set state = :state, seq = :seq, admits = :admits, priority = :priority, served_at = :served_at,
-    ended_at = :ended_at, steps = :steps, open = :open, ready = :ready, ready_system = :ready_system,
-    running = :running, running_system = :running_system, merging = :merging, wait_user = :wait_user,
-    wait_ci = :wait_ci, wait_event = :wait_event, wait_timer = :wait_timer, wait_task = :wait_task,
-    wait_mutex = :wait_mutex, bad = :bad, untold = :untold, gates = :gates, weight = :weight,
-    weight_done = :weight_done, rest = :rest
-where n = :n
 
 -- name: insert_signal
 insert into inbox (task_n, number, delivery, name, sender, at, heard, payload)

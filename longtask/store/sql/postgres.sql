@@ -1,7 +1,8 @@
 -- What stands here under the name that it has in the other dialect too: locking reads, bulk rows as one statement, and
 -- the writes of a running attempt, which hold its lease row for the length of their statement: who closes the lease
 -- waits for them, and they wait for who closes it and then find none.
--- A list of rows comes as one JSON text: an array of arrays in the order of the columns.
+-- A list of rows comes as one JSON text: an array of arrays in the order of the columns.  Those of `save` (fusing.py) come
+-- by block, [task_n, at, actor, rows], so that one statement writes for many tasks.
 
 -- name: lock_task
 select n from task where id = :id for no key update
@@ -11,29 +12,65 @@ select n from task where id = :id for no key update skip locked
 
 -- name: header
 select t.*, s.*, l.attempt, l.worker, l.due_at, l.timeout_at, l.stop,
+    array(select row_to_json(x) from (
+        select s.* from edge e join step s on s.task_n = e.task_n and s.key = e.step
+        where e.task_n = t.n and e.need = :key order by e.step limit :telling
+    ) x),
     cast(extract(epoch from clock_timestamp()) * 1000 as bigint), cast(pg_current_xact_id() as text)
 from task t
 left join lateral (select * from step r where r.task_n = t.n and r.key = :key limit 1) s on true
 left join lateral (select * from lease r where r.task_n = t.n and r.step = :key limit 1) l on true
 where t.id = :id
 
--- name: told_first
-select s.* from edge e join step s on s.task_n = e.task_n and s.key = e.step
-where e.task_n = (select n from task where id = :id) and e.need = :key order by e.step limit :limit
+-- name: lock_ahead
+select id from task where id = any (cast(:ids as text[])) for no key update skip locked
+
+-- name: header_ahead
+select t.*, s.*, l.attempt, l.worker, l.due_at, l.timeout_at, l.stop,
+    array(select row_to_json(x) from (
+        select s.* from edge e join step s on s.task_n = e.task_n and s.key = e.step
+        where e.task_n = t.n and e.need = p.key order by e.step limit :telling
+    ) x),
+    cast(extract(epoch from clock_timestamp()) * 1000 as bigint), cast(pg_current_xact_id() as text)
+from unnest(cast(:ids as text[]), cast(:steps as text[])) p (id, key) join task t on t.id = p.id
+left join lateral (select * from step r where r.task_n = t.n and r.key = p.key limit 1) s on true
+left join lateral (select * from lease r where r.task_n = t.n and r.step = p.key limit 1) l on true
+
+-- name: known_ahead
+select p.id, o.body, x.number, x.body
+from unnest(cast(:ids as text[]), cast(:steps as text[])) p (id, key) join task t on t.id = p.id
+join task_options o on o.task_n = t.n
+left join step s on s.task_n = t.n and s.key = p.key
+left join spec x on x.task_n = t.n and x.number = s.spec
 
 -- name: steps
 select s.* from step s where s.task_n = :task_n
 and s.key = any (array(select jsonb_array_elements_text(cast(:keys as jsonb))))
 
+-- name: update_task
+update task t set state = r.v ->> 0, seq = cast(r.v ->> 1 as integer), admits = cast(r.v ->> 2 as smallint),
+    priority = cast(r.v ->> 3 as integer), served_at = cast(r.v ->> 4 as bigint),
+    ended_at = cast(r.v ->> 5 as bigint), steps = cast(r.v ->> 6 as integer), open = cast(r.v ->> 7 as integer),
+    ready = cast(r.v ->> 8 as integer), ready_system = cast(r.v ->> 9 as integer),
+    running = cast(r.v ->> 10 as integer), running_system = cast(r.v ->> 11 as integer),
+    merging = cast(r.v ->> 12 as integer), wait_user = cast(r.v ->> 13 as integer),
+    wait_ci = cast(r.v ->> 14 as integer), wait_event = cast(r.v ->> 15 as integer),
+    wait_timer = cast(r.v ->> 16 as integer), wait_task = cast(r.v ->> 17 as integer),
+    wait_mutex = cast(r.v ->> 18 as integer), bad = cast(r.v ->> 19 as integer), untold = cast(r.v ->> 20 as integer),
+    gates = cast(r.v ->> 21 as integer), weight = cast(r.v ->> 22 as bigint),
+    weight_done = cast(r.v ->> 23 as bigint), rest = r.v ->> 24
+from jsonb_array_elements(cast(:rows as jsonb)) b (v) cross join lateral jsonb_array_elements(b.v -> 3) r (v)
+where t.n = cast(b.v ->> 0 as bigint)
+
 -- name: upsert_steps
 insert into step (task_n, key, kind, stage, spec, owner, item, expansion, weight, pool, state, due_at, delayed, told,
     untold, attempt, worker, base, began_at, ended_at, timeout_at, waiting_for, rest)
-select :task_n, r.v ->> 0, r.v ->> 1, cast(r.v ->> 2 as integer), cast(r.v ->> 3 as integer), r.v ->> 4,
+select cast(b.v ->> 0 as bigint), r.v ->> 0, r.v ->> 1, cast(r.v ->> 2 as integer), cast(r.v ->> 3 as integer), r.v ->> 4,
     cast(r.v ->> 5 as integer), cast(r.v ->> 6 as integer), cast(r.v ->> 7 as bigint), r.v ->> 8, r.v ->> 9,
     cast(r.v ->> 10 as bigint), cast(r.v ->> 11 as smallint), r.v ->> 12, cast(r.v ->> 13 as smallint),
     cast(r.v ->> 14 as integer), r.v ->> 15, r.v ->> 16, cast(r.v ->> 17 as bigint), cast(r.v ->> 18 as bigint),
     cast(r.v ->> 19 as bigint), r.v ->> 20, r.v ->> 21
-from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+from jsonb_array_elements(cast(:rows as jsonb)) b (v) cross join lateral jsonb_array_elements(b.v -> 3) r (v)
 on conflict (task_n, key) do update set spec = excluded.spec, expansion = excluded.expansion,
     weight = excluded.weight, state = excluded.state, due_at = excluded.due_at, delayed = excluded.delayed,
     told = excluded.told, untold = excluded.untold, attempt = excluded.attempt, worker = excluded.worker,
@@ -44,9 +81,11 @@ on conflict (task_n, key) do update set spec = excluded.spec, expansion = exclud
 -- `xid` never falls within a task: a later block of a group may write after a transaction with a higher number, and the
 -- feed, which is in the order of `xid`, tells a task's events in theirs.
 insert into event (task_n, seq, at, kind, v, actor, op, body, xid)
-select :task_n, cast(r.v ->> 0 as integer), :at, r.v ->> 1, cast(r.v ->> 2 as smallint), :actor, r.v ->> 3, r.v ->> 4,
-    greatest(pg_current_xact_id(), (select e.xid from event e where e.task_n = :task_n order by e.seq desc limit 1))
-from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+select cast(b.v ->> 0 as bigint), cast(r.v ->> 0 as integer), cast(b.v ->> 1 as bigint), r.v ->> 1, cast(r.v ->> 2 as smallint),
+    b.v ->> 2, r.v ->> 3, r.v ->> 4,
+    greatest(pg_current_xact_id(), (select e.xid from event e where e.task_n = cast(b.v ->> 0 as bigint)
+        order by e.seq desc limit 1))
+from jsonb_array_elements(cast(:rows as jsonb)) b (v) cross join lateral jsonb_array_elements(b.v -> 3) r (v)
 
 -- name: insert_edges
 insert into edge (task_n, need, step)
@@ -57,14 +96,17 @@ insert into spec (task_n, number, body)
 select :task_n, cast(r.v ->> 0 as integer), r.v ->> 1 from jsonb_array_elements(cast(:rows as jsonb)) r (v)
 
 -- name: close_leases
-delete from lease where task_n = :task_n
-and step = any (array(select jsonb_array_elements_text(cast(:keys as jsonb))))
+delete from lease using (
+    select cast(b.v ->> 0 as bigint) as task_n, r.v as step
+    from jsonb_array_elements(cast(:rows as jsonb)) b (v) cross join lateral jsonb_array_elements_text(b.v -> 3) r (v)
+    offset 0
+) x where lease.task_n = x.task_n and lease.step = x.step
 
 -- name: open_leases
 insert into lease (task_n, step, attempt, worker, due_at, timeout_at, stop)
-select :task_n, r.v ->> 0, cast(r.v ->> 1 as integer), r.v ->> 2, cast(r.v ->> 3 as bigint),
+select cast(b.v ->> 0 as bigint), r.v ->> 0, cast(r.v ->> 1 as integer), r.v ->> 2, cast(r.v ->> 3 as bigint),
     cast(r.v ->> 4 as bigint), r.v ->> 5
-from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+from jsonb_array_elements(cast(:rows as jsonb)) b (v) cross join lateral jsonb_array_elements(b.v -> 3) r (v)
 
 -- name: stop_leases
 update lease set stop = :why where task_n = :task_n

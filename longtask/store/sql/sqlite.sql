@@ -11,6 +11,15 @@ where t.id = :id
 -- name: steps
 select s.* from json_each(:keys) k cross join step s on s.task_n = :task_n and s.key = k.value
 
+-- name: update_task
+update task set state = :state, seq = :seq, admits = :admits, priority = :priority, served_at = :served_at,
+    ended_at = :ended_at, steps = :steps, open = :open, ready = :ready, ready_system = :ready_system,
+    running = :running, running_system = :running_system, merging = :merging, wait_user = :wait_user,
+    wait_ci = :wait_ci, wait_event = :wait_event, wait_timer = :wait_timer, wait_task = :wait_task,
+    wait_mutex = :wait_mutex, bad = :bad, untold = :untold, gates = :gates, weight = :weight,
+    weight_done = :weight_done, rest = :rest
+where n = :n
+
 -- name: upsert_steps
 insert into step (task_n, key, kind, stage, spec, owner, item, expansion, weight, pool, state, due_at, delayed, told,
     untold, attempt, worker, base, began_at, ended_at, timeout_at, waiting_for, rest)
