@@ -3,6 +3,7 @@
 As with SQLite no Python of ours is left in the measured part: messages are made beforehand, libpq sends them, nobody
 looks at the rows.  They travel as the store sends them (what needs no answer goes with what does), so that the probe
 pays for no round trip that the run did not pay for; but every block commits by itself, as if nothing were grouped.
+Blocks that were read ahead together are written by one statement, so they stay together here too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from longtask.store.queries import load, numbered
 
 BEGIN = "begin"
 COMMANDS = (BEGIN, COMMIT, "rollback")
-LOCKS = ("lock_task", "lock_task_now")
+LOCKS = ("lock_task", "lock_task_now", "lock_ahead")
 ANSWERS = re.compile(r"\breturning\b|^\s*select\b", re.IGNORECASE)
 
 

@@ -19,22 +19,23 @@ ROUNDS_MAX = 4
 class Case:
     """`kills`: `POINT` or `POINT#N` for a worker that is killed, `answer POINT` for a person who decides.
 
-    `sure`: each point is reached."""
+    `sure`: each point is reached.  `served`: on PostgreSQL."""
 
     plan: str
     kills: tuple[str, ...]
     sure: bool = True
+    served: bool = False
 
     def __str__(self) -> str:
-        return f"{self.plan}, {', '.join(self.kills)}"
+        return f"{self.plan}, {', '.join(self.kills)}{', postgresql' if self.served else ''}"
 
 
 def case(plan: str, *kills: str, sure: bool = True) -> Case:
     return Case(plan, kills, sure)
 
 
-def carry_out(folder: Path, case: Case) -> None:
-    scene = PLANS[case.plan](folder)
+def carry_out(folder: Path, case: Case, database: str | None) -> None:
+    scene = PLANS[case.plan](folder, database)
     try:
         for kill in case.kills:
             person, _, point = kill.rpartition(" ")

@@ -156,24 +156,24 @@ LONG_WORDS = """
 """
 
 
-def one(folder: Path) -> Scene:
-    return Scene(folder, ONE, ONE_WORDS)
+def one(folder: Path, database: str | None = None) -> Scene:
+    return Scene(folder, database, ONE, ONE_WORDS)
 
 
-def clash(folder: Path) -> Scene:
-    return Scene(folder, CLASH, CLASH_WORDS)
+def clash(folder: Path, database: str | None = None) -> Scene:
+    return Scene(folder, database, CLASH, CLASH_WORDS)
 
 
-def ask(folder: Path) -> Scene:
-    return Scene(folder, ASK)
+def ask(folder: Path, database: str | None = None) -> Scene:
+    return Scene(folder, database, ASK)
 
 
-def fix(folder: Path) -> Scene:
-    return Scene(folder, FIX, FIX_WORDS)
+def fix(folder: Path, database: str | None = None) -> Scene:
+    return Scene(folder, database, FIX, FIX_WORDS)
 
 
-def long(folder: Path) -> Scene:
-    return Scene(folder, LONG, LONG_WORDS)
+def long(folder: Path, database: str | None = None) -> Scene:
+    return Scene(folder, database, LONG, LONG_WORDS)
 
 
 PLANS = {plan.__name__: plan for plan in (one, clash, ask, fix, long)}

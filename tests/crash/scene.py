@@ -47,11 +47,20 @@ def git(folder: Path, *words: str) -> str:
 
 
 class Scene:
-    """`files` are committed before the task starts; `plan` and `recording` are YAML."""
+    """`files` are committed before the task starts; `plan` and `recording` are YAML.  `database`: a URL, None: a file
+    in its own home."""
 
-    def __init__(self, folder: Path, plan: str, recording: str = "", files: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        database: str | None,
+        plan: str,
+        recording: str = "",
+        files: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
         self.home = folder / "home"
+        self.database = database
         self.repository = folder / "repository"
         self.witness = folder / "witness"
         self.log = folder / "log"
@@ -66,7 +75,7 @@ class Scene:
         script.write_text(dedent(recording))
         text = dedent(plan).replace("RECORDING", str(script)).replace("HOME", str(self.home))
         script.write_text(script.read_text().replace("HOME", str(self.home)))
-        self.parts = boot.open_parts(config.load(home=self.home))
+        self.parts = boot.open_parts(config.load(database, self.home))
         workspace = Workspace.open(self.home, self.repository)
         graph = compile_plan(load(text), attended=False)
         base = workspace.base("main").commit
@@ -81,6 +90,7 @@ class Scene:
     def start(self, act: str, *words: str) -> ForkServerProcess:
         """A process of its own, forked from one that has only imported what it needs: half a second less for each."""
         env = {**os.environ, witness.VARIABLE: str(self.witness), "LONGTASK_HOME": str(self.home)}
+        env |= {config.DATABASE: self.database} if self.database else {}
         process = FORKING.Process(target=driver.forked, args=([act, str(self.home), *words], env, self.log))
         process.start()
         return process

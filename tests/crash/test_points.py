@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from tests.crash.carry import Case, carry_out, case
+from tests.postgres import drop, fresh_url
 
 SIDE_BY_SIDE = 4
 
@@ -85,18 +87,25 @@ ALL = [
     case("long", "file:tool", "file:command", "before:StepCompleted"),
 ]  # fmt: skip
 
-CASES = [pytest.param(case, id=str(case)) for case in SOME]
-CASES += [pytest.param(case, id=str(case), marks=[pytest.mark.slow, pytest.mark.crash]) for case in ALL]
+QUICK = [*SOME, *(replace(case, served=True) for case in SOME)]
+SLOW = [*ALL, *(replace(case, served=True) for case in ALL)]
+CASES = [pytest.param(case, id=str(case)) for case in QUICK]
+CASES += [pytest.param(case, id=str(case), marks=[pytest.mark.slow, pytest.mark.crash]) for case in SLOW]
 
 
 @pytest.fixture(scope="module")
 def carried(request, tmp_path_factory) -> Iterator[Mapping[Case, Future[None]]]:
     chosen = [item.callspec.params["case"] for item in request.session.items if item.module is request.module]
+    urls = {case: fresh_url() for case in chosen if case.served}
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        futures = {case: pool.submit(carry_out, tmp_path_factory.mktemp("scene"), case) for case in chosen}
+        futures = {
+            case: pool.submit(carry_out, tmp_path_factory.mktemp("scene"), case, urls.get(case)) for case in chosen
+        }
         yield futures
         for future in futures.values():
             future.cancel()
+    for url in urls.values():
+        drop(url)
 
 
 @pytest.mark.parametrize("case", CASES)
