@@ -25,6 +25,9 @@ _WORDS = (
     "unable to write new index file",
     "failed to write new configuration file",
     "couldn't write '",  # a reference: its file was opened, and could not be filled
+    "couldn't close '",
+    "unable to write file ",  # of a worktree
+    "failed to write object",
 )
 
 

@@ -146,7 +146,7 @@ class Scheduler:
         self._follow_ended(now)
         some = [self._to_follow.popleft() for _ in range(min(FOLLOW_MAX, len(self._to_follow)))]
         follow_all(merger, [self._store.get_task(task_id) for task_id in some])  # what is durable, not what was to be
-        return moved
+        return moved + len(some)  # else an idle machine would follow a few a second
 
     def _merge_one(self, merger: Merger, ref: Ref, now: int) -> int:
         """A repository that cannot be read or written stands in the way of its own tasks only."""

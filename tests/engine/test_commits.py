@@ -216,6 +216,17 @@ def test_a_broken_repository_stands_in_the_way_of_its_own_task_only(world: World
     assert [world.store.get_task(task_id).state for task_id in world.tasks] == ["completed", "completed"]
 
 
+def test_a_machine_that_was_away_follows_what_it_missed_without_a_pause(world: World):
+    for _ in range(ROUND_MAX + 20):
+        world.submit(step("a"), code=True, acts={"a": [world.commit("x")]})
+        world.run()
+    there = replace(world.code, refs={})
+    scheduler = Scheduler(world.store, world.scopes, world.language, there)
+    while scheduler.tick():  # the loop pauses only when nothing has moved
+        pass
+    assert set(there.refs) == set(world.tasks)
+
+
 @pytest.mark.parametrize("started", ["before", "after"])
 def test_another_machine_follows_what_has_ended_however_much_came_since(world: World, started: str):
     """It may have the user's repository, and never have worked on the task."""

@@ -173,6 +173,7 @@ def test_what_waiting_may_mend_and_what_not():
     full_disks = [
         "fatal: sha1 file 'x/index.lock' write error. Out of diskspace",
         "error: failed to write new configuration file x/.git/config.lock",
+        "error: unable to write file left.txt\nerror: unable to write file right.txt",
         "fatal: cannot update ref 'refs/longtask/x/head': couldn't write 'x/refs/longtask/x/head.lock'",
     ]
     by_git = [GitFailed(["add"], "here", 128, words) for words in full_disks]
