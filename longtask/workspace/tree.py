@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -240,14 +240,23 @@ def remove(home: Path, path: Path) -> bool:
         if not os.path.lexists(part):
             continue
         trash.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(dir=trash))
-        part.rename(place / "removed")
+        place = trash / secrets.token_hex(
+            8
+        )  # made by the move itself: whoever empties the trash takes empty places too
+        try:
+            part.rename(place)
+        except FileNotFoundError:
+            if os.path.lexists(part):
+                raise
+            continue  # somebody else has removed it just now
         gone &= delete(place)
     return gone
 
 
 def delete(folder: Path) -> bool:
-    """Delete a folder whatever the modes inside (package caches make theirs read-only).  False: not all of it."""
+    """Delete a folder whatever the modes inside (package caches make theirs read-only), or a file.  False: not all."""
+    if folder.is_file() or folder.is_symlink():
+        folder.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
     if not folder.exists():
         return True

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
 from longtask.core.errors import Refused, WorkspaceError
 from longtask.workspace import GitFailed, Workspace, save
+from longtask.workspace.names import TREES
+from longtask.workspace.tree import delete, remove
 from tests.workspace.conftest import TASK
 from tests.workspace.test_base import ODD
 
@@ -261,6 +264,30 @@ def test_removing_takes_read_only_folders_and_follows_no_link(workspace, base, t
     wt.path.symlink_to(tmp_path)
     assert workspace.remove(wt)
     assert (tmp_path / "precious").exists()
+
+
+def test_a_worktree_is_removed_while_somebody_empties_the_trash(home):
+    """Who follows a task that has ended takes away what lies in the trash, of whichever task."""
+    trash = home / TREES / ".trash"
+    over = threading.Event()
+
+    def empty() -> None:
+        while not over.is_set():
+            for thing in trash.iterdir() if trash.is_dir() else ():
+                delete(thing)
+
+    emptying = threading.Thread(target=empty)
+    emptying.start()
+    try:
+        for n in range(400):
+            path = home / TREES / TASK / f"agent.{n}"
+            path.mkdir(parents=True)
+            path.with_name(f"{path.name}.own").touch()
+            remove(home, path)
+            assert [entry.name for entry in path.parent.iterdir()] == []
+    finally:
+        over.set()
+        emptying.join()
 
 
 def test_a_patch_between_commits_applies_and_is_counted(repo, workspace, base, work):
