@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longtask import __version__
-from longtask.config import Config
-from longtask.core.errors import StoreError
+from longtask.config import ALLOW_PRIVATE, PUBLIC_URL, Config
+from longtask.core.errors import Refused, StoreError
 from longtask.core.model import Json, JsonMap, Kind, Outcome, StepSpec, Task, TaskState
 from longtask.core.policy import LEASE_MS
 from longtask.engine.desk import Desk
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 FOLLOW_AGAIN_S = 600.0  # then a hub that was put back from a backup, say, is looked at again
 FOLLOWED_MAX = 10_000
+
+TRACING_SHARE_SERVING = 0.1  # of the time of a process that mostly waits for others
 
 POSTGRES = ("postgresql", "postgres")  # schemes of a URL
 # Two threads that come into one package by different doors may find it half made; so all that is imported late, here,
@@ -320,6 +322,13 @@ def executors(parts: Parts, places: LaterPlaces) -> Mapping[Kind, Executor]:
 
         return WaitExecutor(language.render)
 
+    def call() -> Executor:
+        from longtask.steps.call import CallExecutor
+        from longtask.steps.posting import Allowed
+
+        allowed = Allowed.read(parts.config.allow_private, ALLOW_PRIVATE)
+        return CallExecutor(language.render, callbacks(parts), allowed)
+
     def artifact() -> Executor:
         from longtask.steps.artifact import ArtifactExecutor
 
@@ -332,8 +341,24 @@ def executors(parts: Parts, places: LaterPlaces) -> Mapping[Kind, Executor]:
 
     return Executors({
         Kind.RUN: command, Kind.FUNCTION: function, Kind.AGENT: agent, Kind.APPROVAL: approval, Kind.WAIT: wait,
-        Kind.ARTIFACT: artifact, Kind.FOR_EACH: for_each,
+        Kind.ARTIFACT: artifact, Kind.FOR_EACH: for_each, Kind.CALL: call,
     })  # fmt: skip
+
+
+def callbacks(parts: Parts) -> Callable[[str, str, int], str]:
+    """`steps.call.Reached`: the address where the callback of a step's run is awaited."""
+
+    def address(task_id: str, step: str, run: int) -> str:
+        base = parts.config.public_url
+        if base is None:
+            raise Refused(f"a call needs an address for its callback: set {PUBLIC_URL} to that of the server")
+        with LOADING:
+            from longtask.core.seal import seal
+            from longtask.steps.call import PURPOSE
+
+        return f"{base}/v1/callbacks/calls/{seal(parts.store.signing_key(PURPOSE), PURPOSE, [task_id, step, run])}"
+
+    return address
 
 
 def read_document(path: Path) -> Json:
@@ -363,6 +388,22 @@ def make_upkeep(parts: Parts, retention_ms: int | None) -> Upkeep:
 
     room = Room(parts.config.home, parts.store, parts.artifacts, parts.merger.workspace)
     return Upkeep(parts.store, room, retention_ms=retention_ms)
+
+
+def keep_traces(parts: Parts, *, serving: bool) -> Callable[[], None]:
+    """Writes the trace file, and sends spans where a collector is named, until what it answers is called.
+
+    A server does so for all; with a database of this machine alone, whoever works does too.  Of the workers of a fleet
+    none does: each would read everything."""
+    from longtask.telemetry import settings, tracing
+    from longtask.telemetry.follower import SHARE
+
+    chosen = settings.load()
+    shared = parts.config.database.startswith(tuple(f"{name}://" for name in POSTGRES))
+    if not serving and (shared or not chosen.enabled):
+        return lambda: None
+    share = TRACING_SHARE_SERVING if serving else SHARE
+    return tracing.start_tracing(parts.store, parts.config.home, chosen, __version__, share=share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,11 +469,13 @@ def make_loop(
     store.worker_seen(row)
     loop = Loop(store, worker, scheduler, row, lease_ms=lease_ms)
     keeper = Keeper(lambda: make_upkeep(parts, parts.config.retention_ms))
+    end_tracing = keep_traces(parts, serving=False)
 
     def close() -> None:
         keeper.stop()
         threads.shutdown(wait=True, cancel_futures=True)
         follower.shutdown(wait=True)
+        end_tracing()
         parts.merger.close()
         store.close()
 

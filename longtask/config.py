@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ DATABASE = "LONGTASK_DATABASE"
 ARTIFACTS = "LONGTASK_ARTIFACT_STORE"  # LONGTASK_ARTIFACTS is what a step is given
 RETENTION = "LONGTASK_RETENTION"
 HUB = "LONGTASK_HUB"
+PUBLIC_URL = "LONGTASK_PUBLIC_URL"
+ALLOW_PRIVATE = "LONGTASK_ALLOW_PRIVATE"
 
 DAY_MS = 86_400_000
 RETENTION_MS = 90 * DAY_MS
@@ -29,6 +32,8 @@ class Config:
     `artifacts`: a folder, or `s3://BUCKET/PREFIX`; "" is a folder in `home`.  One place belongs to one database.
     `retention_ms`: how long tasks are kept after they have ended; None: for ever.
     `hub`: where machines share code, the same on each (`workspace/remote.py`); None: there is one machine.
+    `public_url`: how programs elsewhere reach the server, for callbacks and links; None: they cannot.
+    `allow_private`: networks, addresses and names that calls and webhooks may reach though they are not public.
     """
 
     home: Path
@@ -36,6 +41,8 @@ class Config:
     artifacts: str = ""
     retention_ms: int | None = RETENTION_MS
     hub: str | None = None
+    public_url: str | None = None
+    allow_private: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.artifacts:
@@ -63,8 +70,8 @@ class Config:
 
 def load(database: str | None = None, home: Path | None = None) -> Config:
     """LONGTASK_HOME, else the state folder of the XDG standard; LONGTASK_DATABASE, else a file in it;
-    LONGTASK_ARTIFACT_STORE, else a folder in it; LONGTASK_RETENTION, else 90 days; LONGTASK_HUB, else none.
-    Raises BadPlan."""
+    LONGTASK_ARTIFACT_STORE, else a folder in it; LONGTASK_RETENTION, else 90 days; LONGTASK_HUB, else none;
+    LONGTASK_PUBLIC_URL, else none; LONGTASK_ALLOW_PRIVATE (divided by commas), else nothing.  Raises BadPlan."""
     if home is None:
         given = os.environ.get(HOME)
         state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
@@ -76,7 +83,27 @@ def load(database: str | None = None, home: Path | None = None) -> Config:
         artifacts = str(Path(artifacts).expanduser().absolute())
     kept = os.environ.get(RETENTION)
     keep_ms = RETENTION_MS if not kept else retention_ms(kept, RETENTION)
-    return Config(home, chosen, artifacts, keep_ms, os.environ.get(HUB) or None)
+    inside = tuple(entry for entry in re.split(r"[,\s]+", os.environ.get(ALLOW_PRIVATE, "")) if entry)
+    reached = public_url(os.environ.get(PUBLIC_URL), PUBLIC_URL)
+    return Config(home, chosen, artifacts, keep_ms, os.environ.get(HUB) or None, reached, inside)
+
+
+def public_url(text: str | None, setting: str) -> str | None:
+    """Without a slash at its end.  Raises BadPlan, naming the setting."""
+    if not text:
+        return None
+    try:
+        parts = urlsplit(text.strip())
+        fits = (
+            parts.scheme in ("http", "https")
+            and parts.hostname
+            and not (parts.query or parts.fragment or parts.username)
+        )
+    except ValueError:
+        fits = False
+    if not fits:
+        raise BadPlan(f"{setting}: not an address of a server; write such as https://longtask.example.com")
+    return text.strip().rstrip("/")
 
 
 def retention_ms(text: str, setting: str) -> int | None:
@@ -90,3 +117,11 @@ def retention_ms(text: str, setting: str) -> int | None:
     if ms > RETENTION_MAX_MS:
         raise BadPlan(f"{setting} {text!r}: longer than a hundred years; is the unit right? off keeps all tasks")
     return ms
+
+
+def person() -> str:
+    """Who is at work: the name that stands in journals.  LONGTASK_USER, else the user of the system."""
+    try:
+        return os.environ.get("LONGTASK_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number that has no name
+        return f"uid-{os.getuid()}"

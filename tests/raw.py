@@ -15,3 +15,13 @@ def rows(store: Store, sql: str, *params: Any) -> list[Row]:
             return session.line.execute(sql.replace("?", "%s").encode(), params, prepare=False).fetchall()
     assert isinstance(store, SqliteStore)
     return store._line.run(sql, params)
+
+
+def run(store: Store, sql: str) -> None:
+    """A statement without rows."""
+    if isinstance(store, PostgresStore):
+        with store._pool.session() as session:
+            session.line.execute(sql.encode(), prepare=False)
+    else:
+        assert isinstance(store, SqliteStore)
+        store._line.run(sql)

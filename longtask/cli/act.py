@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from longtask.cli.background import ensure_worker
 from longtask.cli.help import commands
-from longtask.cli.picture import look
-from longtask.cli.session import TASK, Session, handle
+from longtask.cli.session import TASK, Session
 from longtask.core.errors import BadPlan, Refused
 from longtask.core.machine import status
 from longtask.core.model import Json, Step, StepState, Task, TaskState, WaitingFor
 from longtask.store.contract import Ref
+from longtask.views.documents import acted_map
+from longtask.views.picture import look
+from longtask.views.words import handle
 
 RETRIED_SHOWN = 10
 
@@ -22,7 +25,7 @@ RETRIED_SHOWN = 10
 def told(session: Session, task: Task, text: str, **more: Json) -> int:
     """What was done: a sentence, or the map that all acting commands answer."""
     if session.json:
-        session.give({"task": task.id, "handle": handle(task), "status": status(task), **more})
+        session.give(acted_map(task, **more))
     session.say(text)
     return 0
 
@@ -153,7 +156,11 @@ def register_steps(app: typer.Typer) -> None:
         session: Session = ctx.obj
         session.outside_only("retry")
         found = session.task(task)
-        row = session.step(found, step) if step else one_to_retry(session, found)
+        row = (
+            session.step(found, step)
+            if step
+            else one_to_retry(session, found, look(session.parts.store, found.id).steps)
+        )
         if row.state is StepState.WAITING and row.waiting_for is WaitingFor.USER:
             row = session.parts.desk.answer(Ref(found.id, row.key), "again", session.me, ask=row.ask)
         else:
@@ -183,8 +190,8 @@ def register_steps(app: typer.Typer) -> None:
         return told(session, session.task(found.id), f"{row.key}: the task goes on without it", step=row.key)
 
 
-def one_to_retry(session: Session, task: Task) -> Step:
-    rows = look(session.parts.store, task.id).steps
+def one_to_retry(session: Session, task: Task, rows: Sequence[Step]) -> Step:
+    """Raises Refused when there is none, or more than one."""
     asking = [r for r in rows if r.state is StepState.WAITING and "again" in ((r.question or {}).get("answers") or ())]
     bad = [r for r in rows if r.state in (StepState.FAILED, StepState.CANCELLED) and not r.tolerated and not r.owner]
     found = asking or bad

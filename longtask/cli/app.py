@@ -1,6 +1,6 @@
 """Which command is meant, and how errors are told.
 
-Only the module of the command that was called is imported.  `--database` and `--json` may stand anywhere.
+Only the module of the command that was called is imported.  `--database`, `--server` and `--json` may stand anywhere.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import typer
 from longtask import __version__
 from longtask.cli.help import Group
 from longtask.cli.session import DETACHED, FAILED, USAGE, Session, quiet_pipe
+from longtask.client.servers import SERVER, server_url
 from longtask.core.errors import BadPlan, LongTaskError, NotFound, Refused, StoreBusy, StoreError, WorkspaceError
 from longtask.core.graph import did_you_mean
 
@@ -33,6 +34,7 @@ COMMANDS = {  # and the modules that they are in
     "watch": "follow",
     "events": "follow",
     "logs": "follow",
+    "trace": "trace",
     "diff": "decide",
     "artifacts": "look",
     "approve": "decide",
@@ -43,13 +45,22 @@ COMMANDS = {  # and the modules that they are in
     "cancel": "act",
     "retry": "act",
     "skip": "act",
+    "up": "serve",
+    "server": "serve",
     "worker": "worker",
     "health": "health",
     "fleet": "fleet",
+    "webhook": "webhooks",
     "doctor": "doctor",
     "migrate": "migrate",
     "prune": "prune",
+    "token": "tokens",
+    "audit": "tokens",
+    "login": "login",
+    "logout": "login",
 }
+ABOUT_SERVERS = ("login", "logout")
+ABOUT_TASKS = ("run",)  # here they would work on another database than the others do
 ERROR_WORDS = (
     (BadPlan, "bad_plan"),
     (NotFound, "not_found"),
@@ -69,6 +80,9 @@ HELP = """Carry engineering work to its end that is too big for one agent run.
 A task is named by its id or a prefix of it, by NAME-n, or by @last. Exit codes: 0 completed, 1 failed, 2 bad plan or
 usage, 3 waits for somebody, 4 cancelled, 130 detached.
 """
+
+
+PLACES = {"--database": "a path", "--server": "an address"}
 
 
 class Usage(Exception):
@@ -96,31 +110,51 @@ def make_app(only: str | None = None) -> typer.Typer:
     return app
 
 
-def split_global(words: Sequence[str]) -> tuple[list[str], str | None, bool]:
-    """Takes `--database X` and `--json` out, wherever they stand before a `--`.  Raises Usage."""
+def split_global(words: Sequence[str]) -> tuple[list[str], dict[str, str], bool]:
+    """Takes `--database X`, `--server URL` and `--json` out, wherever they stand before a `--`.  Raises Usage."""
     rest: list[str] = []
-    database, json = None, False
+    where: dict[str, str] = {}
+    json = False
     left = iter(words)
     for word in left:
         if word == "--":
             rest += [word, *left]
         elif word == "--json":
             json = True
-        elif word == "--database" or word.startswith("--database="):
-            database = next(left, "") if word == "--database" else word.partition("=")[2]
-            if not database or database.startswith("--"):
-                raise Usage("option --database needs a path")
+        elif word.partition("=")[0] in PLACES:
+            option, equals, value = word.partition("=")
+            value = value if equals else next(left, "")
+            if not value or value.startswith("--"):
+                raise Usage(f"option {option} needs {PLACES[option]}")
+            where[option] = value
         else:
             rest.append(word)
-    return rest, database, json
+    if len(where) > 1:
+        raise Usage("--database and --server: give one of them; a server has its own database")
+    return rest, where, json
 
 
-def run_command(session: Session, words: list[str]) -> int:
+def ask_server(app: typer.Typer, name: str, asked: bool) -> None:
+    """The command is answered by a server; one that cannot be is refused, or works here as ever unless a server was
+    asked for, or it would make a task here that the other commands do not see."""
+    from longtask.cli import remote
+
+    if name in remote.BODIES:
+        remote.take_over(app)
+    elif name not in ABOUT_SERVERS and (asked or name in ABOUT_TASKS):
+        here = "without --server" if asked else f"without {SERVER}"
+        raise Refused(f"`longtask {name}` is not answered by a server yet; call it where its database is, {here}")
+
+
+def run_command(session: Session, words: list[str], asked: bool = False) -> int:
+    """`asked`: for an answer by the server, on this command line."""
     name = next((word for word in words[:1] if not word.startswith("-")), None)
     if name is not None and name not in COMMANDS:
         raise Usage(f"no command {name!r}{did_you_mean(name, COMMANDS)}; list them: longtask --help")
     app = make_app(COMMANDS[name] if name else None)
     app.info.context_settings = {**(app.info.context_settings or {}), "obj": session}
+    if session.server is not None and name is not None:
+        ask_server(app, name, asked)
     try:
         code = app(args=words, standalone_mode=False, prog_name="longtask")
         return code if isinstance(code, int) else 0
@@ -145,15 +179,19 @@ def call(words: Sequence[str]) -> int:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     session = Session(json="--json" in words)
     try:
-        rest, database, _ = split_global(words)
-        session.database = database
+        rest, where, _ = split_global(words)
+        session.database, session.server = where.get("--database"), where.get("--server")
+        if not where:
+            session.server = os.environ.get(SERVER) or None
+        if session.server is not None:
+            session.server = server_url(session.server)
         if rest[:1] in (["--version"], ["-V"]):
             print(f"longtask {__version__}")
             return 0
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(message)s")
         code = 0  # when whoever read has gone away
         with quiet_pipe():
-            code = run_command(session, rest)
+            code = run_command(session, rest, "--server" in where)
         return code
     except (typer.Abort, KeyboardInterrupt):
         return tell(session, "stopped", "stopped", DETACHED)

@@ -11,12 +11,12 @@ import select
 import sys
 from collections.abc import Callable
 
-from longtask.cli import reasons
 from longtask.cli.decide import show_diff, shown_lines
 from longtask.cli.session import Session
 from longtask.core.errors import Refused
 from longtask.core.model import Step, Task
 from longtask.store.contract import Ref
+from longtask.views import reasons
 
 LOOK_EVERY_S = 0.3
 KEYS = {"approve": "a", "reject": "r", "again": "t", "accept": "a", "give_up": "g"}
@@ -78,7 +78,7 @@ def ask_inline(session: Session, task: Task, step: Step) -> bool:
 
 
 def say_open(session: Session, task: Task) -> None:
-    for reason in reasons.questions(session, task):
+    for reason in reasons.questions(session.face, task):
         session.say(reason.what)
         for text in reason.help:
             session.say([(f"  {text}", "cyan")])

@@ -18,10 +18,9 @@ from longtask.cli.session import Session, inside_step
 from longtask.config import DATABASE, HOME
 from longtask.core.errors import StoreError
 from longtask.core.machine import status
-from longtask.core.model import POOL_DEFAULT, POOL_SYSTEM, Task
-from longtask.store.contract import WorkerRow
+from longtask.core.model import POOL_SYSTEM, Task
+from longtask.views.fleet import ALIVE_MS, live_workers
 
-ALIVE_MS = 30_000  # a worker tells every five seconds that it is there
 IDLE_EXIT = "10m"
 LOG_BYTES_MAX = 20_000_000
 LOG_LINES_SHOWN = 5
@@ -30,17 +29,9 @@ STARTS_MAX = 5
 MOVING = ("running", "queued", "cancelling", "waiting_timer")  # words of tasks that need a worker now
 
 
-def live_workers(session: Session) -> list[WorkerRow]:
-    """Workers of the usual pool that were seen lately; on this machine also with a living process."""
-    store = session.parts.store
-    since = store.now() - ALIVE_MS
-    rows = [row for row in store.workers(1_000) if row.seen_at >= since and POOL_DEFAULT in row.pools]
-    return [row for row in rows if row.host != os.uname().nodename or _lives(row.pid)]
-
-
 def idle(session: Session, tasks: Sequence[Task]) -> bool:
     """Tasks that should move, and nobody who moves them."""
-    return any(status(task) in MOVING for task in tasks) and not live_workers(session)
+    return any(status(task) in MOVING for task in tasks) and not live_workers(session.parts.store)
 
 
 def warn_if_idle(session: Session, tasks: Sequence[Task]) -> None:
@@ -48,24 +39,6 @@ def warn_if_idle(session: Session, tasks: Sequence[Task]) -> None:
     if idle(session, tasks):
         what = "it" if len(tasks) == 1 else "open tasks"
         session.warn(f"nothing works on {what} now: no worker is alive; start one: {session.command('worker')}")
-
-
-def _lives(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return state not in "ZX"
-    except FileNotFoundError:
-        if Path("/proc/self/stat").exists():
-            return False
-    except OSError:
-        return True
-    try:  # a system without /proc
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def log_file(session: Session) -> Path:
@@ -76,13 +49,13 @@ def ensure_worker(session: Session, extra: Sequence[str] = ()) -> None:
     """Starts one in a session of its own if none lives.  Safe when several commands do it at once.
 
     Raises StoreError with the last words of one that could not start."""
-    if inside_step() or live_workers(session):
+    if inside_step() or live_workers(session.parts.store):
         return  # whoever runs the step is alive
     logs = session.config.logs
     logs.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(logs / "worker.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not live_workers(session):
+        if not live_workers(session.parts.store):
             _start(session, extra)
 
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import pydoc
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
-from longtask.cli import reasons
 from longtask.cli.background import ensure_worker
 from longtask.cli.help import commands
-from longtask.cli.paint import SGR, clean
-from longtask.cli.session import TASK, Session, handle, one_asking
+from longtask.cli.paint import SGR
+from longtask.cli.session import TASK, Session, one_asking
 from longtask.core.errors import Refused
-from longtask.core.machine import status
 from longtask.core.model import JsonMap, Question, Step, Task
 from longtask.store.contract import Ref
+from longtask.views import reasons
+from longtask.views.changes import changes_map, range_of
+from longtask.views.documents import acted_map
+from longtask.views.text import clean
+from longtask.views.words import handle
 
 PATHS_SHOWN = 12
 LINES_SHOWN = 20
@@ -48,24 +52,13 @@ def shown_lines(session: Session, task: Task, question: JsonMap) -> list[str]:
 # --- the diff -----------------------------------------------------------------------------------------------------
 
 
-def range_of(session: Session, task: Task, step: Step | None) -> tuple[str, str]:
-    """Of a question the frozen range; of a step its own commit; else all of the task.  Raises Refused."""
-    if not task.workspace_id or task.base is None or task.head is None:
-        raise Refused(f"task {handle(task)!r} has no workspace, hence no diff")
-    if step is None:
-        return task.base, task.head
-    frozen = ((step.question or {}).get("show") or {}).get("diff")
-    if frozen:
-        return str(frozen["base"]), str(frozen["head"])
-    if step.commit is not None and step.base is not None:
-        return step.base, step.commit
-    raise Refused(f"step {step.key!r} has changed no code; the whole task: {session.command('diff', handle(task))}")
-
-
 def show_diff(session: Session, task: Task, step: Step | None) -> None:
+    base, head = range_of(task, step)
+    show_patch(session, session.parts.merger.workspace(task.workspace_id).diff(base, head))
+
+
+def show_patch(session: Session, patch: bytes) -> None:
     """In a pager on a terminal; byte for byte elsewhere, so that it can be applied."""
-    base, head = range_of(session, task, step)
-    patch = session.parts.merger.workspace(task.workspace_id).diff(base, head)
     if not session.out.terminal:
         session.out.content(patch)
         return
@@ -87,14 +80,6 @@ def clean_keep(line: str) -> str:
 def _coloured(line: str, colour: bool) -> str:
     style = next((style for start, style in DIFF_COLOURS if line.startswith(start)), "") if colour else ""
     return f"\033[{SGR[style]}m{line}\033[0m\n" if style else line + "\n"
-
-
-def stat_map(session: Session, task: Task, step: Step | None) -> dict[str, Any]:
-    """The shape of `diff --json`."""
-    base, head = range_of(session, task, step)
-    found = session.parts.merger.workspace(task.workspace_id).stat(base, head)
-    files = [{"path": f.path, "insertions": f.insertions, "deletions": f.deletions} for f in found.files]
-    return {"task": task.id, "base": base, "head": head, "files": files}
 
 
 # --- commands -----------------------------------------------------------------------------------------------------
@@ -124,7 +109,9 @@ def register(app: typer.Typer) -> None:
         if not stat and not session.json:
             show_diff(session, found, row)
             return 0
-        shown = stat_map(session, found, row)
+        base, head = range_of(found, row)
+        changed = session.parts.merger.workspace(found.workspace_id).stat(base, head).files
+        shown = changes_map(found, base, head, changed)
         if session.json:
             session.give(shown)
         for file in shown["files"]:
@@ -178,32 +165,30 @@ def _decide(session: Session, name: str, key: str | None, yes: bool, text: str, 
     step = one_asking(session, task, key)
     question = step.question or {}
     approval = question.get("kind", Question.APPROVAL) == Question.APPROVAL
-    word = ("approve" if yes else "reject") if approval else ("accept" if yes else "give_up")
-    if question and approval and not yes and not text:
-        raise Refused(f"step {step.key!r}: rejecting takes a reason, so that somebody can act on it: -m REASON")
-    if question and not approval and word not in reasons.answers(step):
-        fit = [
-            session.command(reasons.COMMAND_OF[a], handle(task), step.key)
-            for a in reasons.answers(step)
-            if a in reasons.COMMAND_OF
-        ]
-        raise Refused(
-            f"step {step.key!r}: `{'approve' if yes else 'reject'}` is no answer to it; what fits: {', '.join(fit)}"
-        )
+    fitting = reasons.answers(step) if question else None
+    word = word_for(session, handle(task), step.key, fitting, approval, yes, text)
     ref = Ref(task.id, step.key)
     row = session.parts.desk.answer(ref, word, session.me, ask=step.ask or None, digest=digest, text=text)
     ensure_worker(session)
     task = session.task(task.id)
     if session.json:
-        session.give(
-            {
-                "task": task.id,
-                "handle": handle(task),
-                "status": status(task),
-                "step": row.key,
-                "answer": word,
-                "by": session.me,
-            }
-        )
+        session.give(acted_map(task, step=row.key, answer=word, by=session.me))
     session.say(f"{step.key}: {word.replace('_', ' ')}, recorded; watch: {session.command('watch', handle(task))}")
     return 0
+
+
+def word_for(
+    session: Session, task: str, key: str, answers: Sequence[str] | None, approval: bool, yes: bool, text: str
+) -> str:
+    """The answer that a yes or a no is.  `answers`: those that fit; None: it asks nothing.  Raises Refused."""
+    word = ("approve" if yes else "reject") if approval else ("accept" if yes else "give_up")
+    if answers is None:
+        return word
+    if approval and not yes and not text:
+        raise Refused(f"step {key!r}: rejecting takes a reason, so that somebody can act on it: -m REASON")
+    if not approval and word not in answers:
+        fit = [session.command(reasons.COMMAND_OF[a], task, key) for a in answers if a in reasons.COMMAND_OF]
+        raise Refused(
+            f"step {key!r}: `{'approve' if yes else 'reject'}` is no answer to it; what fits: {', '.join(fit)}"
+        )
+    return word

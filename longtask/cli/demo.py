@@ -30,12 +30,13 @@ from longtask.cli.decide import shown_lines
 from longtask.cli.demo_input import RECORDING, prepare, registry_settings
 from longtask.cli.help import commands
 from longtask.cli.run import submit
-from longtask.cli.session import COMPLETED, DETACHED, FAILED, WAITS, Session, exit_code, handle
+from longtask.cli.session import COMPLETED, DETACHED, FAILED, WAITS, Session, exit_code
 from longtask.cli.viewing import PlainView, end_lines, live_view
 from longtask.config import DATABASE, HOME
 from longtask.core.errors import StoreError
 from longtask.core.model import Step, Task
 from longtask.store.contract import Ref
+from longtask.views.words import handle
 
 HONEST = "the model's words are a recording; all else is real"
 EDITED = ("core", "calendar", "vcard")  # agent steps; the first edit of one of them is followed by a kill

@@ -11,13 +11,15 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from longtask.cli.background import idle, live_workers
+from longtask.cli.background import idle
 from longtask.cli.help import commands
-from longtask.cli.session import FAILED, TASK, Session, handle
+from longtask.cli.session import FAILED, TASK, Session
 from longtask.core.errors import LongTaskError, StoreError
 from longtask.core.model import Edge, StepSpec, Task
 from longtask.core.oracle import audit
 from longtask.store.contract import Store
+from longtask.views.fleet import live_workers
+from longtask.views.words import handle
 from longtask.workspace.git import check_version
 
 PAGE = 500
@@ -162,7 +164,7 @@ def _workers(session: Session) -> Iterator[Finding]:
     try:
         tasks = session.parts.store.tasks(open_only=True, workspace_id=None, before=0, limit=PAGE)
         nobody = idle(session, tasks)
-        living = {row.id for row in live_workers(session)}
+        living = {row.id for row in live_workers(session.parts.store)}
         here = os.uname().nodename
         gone = [row for row in session.parts.store.workers(1_000) if row.host == here and row.id not in living]
         held = [lease for task in tasks for lease in session.parts.store.leases(task.id, LEASES_MAX)]

@@ -7,15 +7,12 @@ from typing import Any
 
 import typer
 
-from longtask.cli.background import ALIVE_MS
 from longtask.cli.help import commands
-from longtask.cli.paint import Line, cells, clean
+from longtask.cli.paint import Line, cells
 from longtask.cli.session import Session
-from longtask.cli.tree import duration
-from longtask.core.model import POOL_SYSTEM
-from longtask.store.contract import PoolLoad, WorkerRow
-
-SHOWN_MAX = 1_000
+from longtask.views.fleet import fleet_map
+from longtask.views.text import clean
+from longtask.views.words import duration
 
 
 def register(app: typer.Typer) -> None:
@@ -33,60 +30,13 @@ def register(app: typer.Typer) -> None:
             longtask fleet --json | jq '.pools[] | select(.workers == 0)'
         """
         session: Session = ctx.obj
-        store = session.parts.store
-        workers, running = store.workers(SHOWN_MAX), store.worker_loads(SHOWN_MAX)
-        loads, now = store.pool_loads(SHOWN_MAX), store.now()
-        found = {
-            "workers": [worker_map(row, running.get(row.id, 0), now) for row in workers],
-            "pools": pool_maps(workers, loads, now),
-        }
+        found = fleet_map(session.parts.store)
         if session.json:
             session.give(found)
             return 0
         for line in lines(found, session.command("worker")):
             session.say(line)
         return 0
-
-
-def alive(worker: WorkerRow, now: int) -> bool:
-    return now - worker.seen_at <= ALIVE_MS
-
-
-def worker_map(worker: WorkerRow, running: int, now: int) -> dict[str, Any]:
-    return {
-        "id": worker.id,
-        "host": worker.host,
-        "pid": worker.pid,
-        "version": worker.version or None,
-        "pools": list(worker.pools),
-        "slots": worker.slots,
-        "running": running,
-        "started_at": worker.started_at,
-        "seen_at": worker.seen_at,
-        "lag_ms": max(now - worker.seen_at, 0),
-        "alive": alive(worker, now),
-    }
-
-
-def pool_maps(workers: list[WorkerRow], loads: list[PoolLoad], now: int) -> list[dict[str, Any]]:
-    """Pools that somebody serves or that something waits for.  Every worker serves the steps of the system."""
-    ready = {load.pool: load for load in loads}
-    living = [worker for worker in workers if alive(worker, now)]
-    names = sorted({pool for worker in living for pool in worker.pools} | ready.keys())
-    found = []
-    for name in names:
-        load = ready.get(name)
-        serving = [worker for worker in living if name in worker.pools or name == POOL_SYSTEM]
-        found.append(
-            {
-                "pool": name,
-                "workers": len(serving),
-                "slots": None if name == POOL_SYSTEM else sum(worker.slots for worker in serving),
-                "ready": load.ready if load else 0,
-                "oldest_ready_ms": max(now - load.due_at, 0) if load else None,
-            }
-        )
-    return found
 
 
 def lines(found: dict[str, Any], start: str) -> list[Line]:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 import sys
 import time
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
 from longtask.cli.background import warn_if_idle
 from longtask.cli.help import commands
-from longtask.cli.session import TASK, Session, handle
-from longtask.cli.telling import Agents, cloud_events, event_lines, local
+from longtask.cli.session import TASK, Session
+from longtask.cli.telling import event_lines, local
 from longtask.cli.viewing import LOOK_EVERY_S, view
 from longtask.core.errors import NotFound, Refused
 from longtask.core.model import Step, StepState, Task
 from longtask.steps.output import plain
 from longtask.store.contract import Ref
+from longtask.views.events import Agents, cloud_events
+from longtask.views.output import Told
+from longtask.views.picture import look
+from longtask.views.words import handle
 
 PAGE = 500
 # On a terminal colours pass; what moves the cursor, sets titles or asks the terminal something does not.
@@ -99,18 +103,42 @@ def register(app: typer.Typer) -> None:
         """
         session: Session = ctx.obj
         found = session.task(task)
-        row = session.step(found, step) if step else _latest(session, found)
+        row = session.step(found, step) if step else latest(session, found, look(session.parts.store, found.id).steps)
         return _logs(session, row, found, attempt, follow)
 
 
-def _latest(session: Session, task: Task) -> Step:
-    from longtask.cli.picture import look
-
-    rows = [r for r in look(session.parts.store, task.id).steps if r.attempt and r.kind in ("run", "agent", "function")]
+def latest(session: Session, task: Task, steps: Sequence[Step]) -> Step:
+    """What runs, else what ran last.  Raises Refused."""
+    rows = [r for r in steps if r.attempt and r.kind in ("run", "agent", "function")]
     if not rows:
         raise Refused(f"task {handle(task)!r}: no step has run yet; {session.command('why', handle(task))}")
     running = [r for r in rows if r.state is StepState.RUNNING]
     return max(running or rows, key=lambda r: r.began_at)
+
+
+class Chunks:
+    """Lines of `logs --json` in their order, told to whoever reads.  `task`: its handle."""
+
+    def __init__(self, session: Session, task: str) -> None:
+        self._session, self._task = session, task
+        self._after = 0
+
+    def __call__(self, told: dict[str, Any]) -> None:
+        session = self._session
+        if self._after and told["n"] > self._after + 1:
+            where = session.command("artifacts", self._task)
+            session.say([("… left out; all of it is an artifact: ", "dim"), (where, "")])
+        self._after = told["n"]
+        if session.json:
+            session.give_line(told)
+        elif session.out.terminal:
+            session.out.raw(_HARMFUL.sub("", told["text"]))
+        else:
+            session.out.raw(plain(told["text"].encode()))
+
+    def end(self, step: str, attempt: int) -> None:
+        if not self._after and not self._session.json:
+            print(f"step {step!r} has written nothing in attempt {attempt}", file=sys.stderr)
 
 
 def _logs(session: Session, step: Step, task: Task, attempt: int | None, follow: bool) -> int:
@@ -121,29 +149,18 @@ def _logs(session: Session, step: Step, task: Task, attempt: int | None, follow:
         raise Refused(f"step {step.key!r} is {step.state}: it has not run yet; {why}")
     if number > step.attempt:
         raise NotFound(f"step {step.key!r} has no attempt {number}; the newest is {step.attempt}")
-    after, shown = 0, False
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a chunk may end within a letter
+    after, say = 0, Chunks(session, name)
+    as_map = Told()
     while True:
         running = follow and _runs(session, ref, number)
         page = store.output(ref, number, after, PAGE)
         for chunk in page:
-            if after and chunk.n > after + 1:
-                session.say(
-                    [("… left out; all of it is an artifact: ", "dim"), (session.command("artifacts", name), "")]
-                )
-            after, shown = chunk.n, True
-            text = decoder.decode(chunk.body)
-            if session.json:
-                session.give_line({"n": chunk.n, "at": chunk.at, "stream": chunk.stream, "text": text})
-            elif session.out.terminal:
-                session.out.raw(_HARMFUL.sub("", text))
-            else:
-                session.out.raw(plain(text.encode()))
+            after = chunk.n
+            say(as_map(chunk))
         if len(page) == PAGE:
             continue
         if not running:
-            if not shown and not session.json:
-                print(f"step {step.key!r} has written nothing in attempt {number}", file=sys.stderr)
+            say.end(step.key, number)
             return 0
         time.sleep(LOOK_EVERY_S)
 

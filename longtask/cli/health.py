@@ -22,26 +22,15 @@ import typer
 from longtask import __version__
 from longtask.cli.help import commands
 from longtask.cli.session import COMPLETED, FAILED, Session
-from longtask.cli.tree import duration
-from longtask.engine.loop import Loop, Pulse
+from longtask.engine.loop import Loop
 from longtask.plan.duration import duration_ms
+from longtask.views.health import STALLED_MS, judged
+from longtask.views.words import duration
 
 log = logging.getLogger("longtask.health")
 
 WRITE_EVERY_S = 2.0
-STALLED_MS = 45_000  # a round may wait 30 seconds for the lock of an SQLite file, and is in order
-UNBEATEN_LEASES = 2  # so many leases without a beat: what runs here has been lost
 ENDED = "the worker has ended"
-
-
-def judged(pulse: Pulse, lease_ms: int, stalled_ms: int = STALLED_MS) -> str | None:
-    """Why the worker is not in order; None: it is."""
-    why = "" if pulse.reason is None else f": {pulse.reason}"
-    if pulse.progress_age_ms > stalled_ms:
-        return f"no round has ended without an error for {duration(pulse.progress_age_ms)}{why}"
-    if pulse.running and pulse.beat_age_ms > UNBEATEN_LEASES * lease_ms:
-        return f"no lease was prolonged for {duration(pulse.beat_age_ms)}{why}"
-    return None
 
 
 class HealthFile:

@@ -22,6 +22,7 @@ WIDTH_MIN, WIDTH_MAX = 40, 100
 GLOBAL = (
     ("--json", "machine-readable output: docs/json.md tells every shape"),
     ("--database PATH", "where tasks are kept; default: $LONGTASK_DATABASE, else a file in $LONGTASK_HOME"),
+    ("--server URL", "ask this server, not a database; default: $LONGTASK_SERVER"),
     ("-h, --help", "this text"),
 )
 F = TypeVar("F", bound=Callable[..., Any])

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from longtask.cli import reasons
 from longtask.cli.background import warn_if_idle
 from longtask.cli.help import commands
-from longtask.cli.paint import Line, cells, clean
-from longtask.cli.picture import look
-from longtask.cli.session import TASK, Session, handle
-from longtask.cli.tree import WHOLE, as_map, duration, lines, percent, status_colour, task_map
+from longtask.cli.paint import Line, cells
+from longtask.cli.session import TASK, Session
+from longtask.cli.tree import WHOLE, lines, status_colour
 from longtask.core.errors import NotFound, Refused
-from longtask.core.machine import status
 from longtask.core.model import Task
+from longtask.views import reasons
+from longtask.views.documents import picture_map, task_map
+from longtask.views.picture import look
+from longtask.views.text import clean
+from longtask.views.words import duration, handle
 
 STEPS_JSON_MAX = 200_000
 
@@ -49,7 +52,7 @@ def register(app: typer.Typer) -> None:
         if not tasks:
             session.say("no tasks yet; begin with: longtask init, or: longtask demo")
             return 0
-        for line in _table(tasks, session.parts.store.now()):
+        for line in table([task_map(t) for t in tasks], session.parts.store.now()):
             session.say(line, crop=True)
         if len(tasks) == limit:
             session.say([(f"older ones: {session.command('ls', '--before', str(tasks[-1].number))}", "dim")])
@@ -73,7 +76,7 @@ def register(app: typer.Typer) -> None:
         found = session.task(task)
         picture = look(session.parts.store, found.id, *([STEPS_JSON_MAX] if whole else []))
         if session.json:
-            session.give(as_map(picture))
+            session.give(picture_map(picture))
             return 0
         for line in lines(picture, detail=WHOLE if all_steps else None, width=session.out.columns):
             session.say(line)
@@ -94,11 +97,11 @@ def register(app: typer.Typer) -> None:
         """
         session: Session = ctx.obj
         found = session.task(task)
-        told = reasons.why(session, found, session.step(found, step) if step else None)
+        told = reasons.why(session.face, found, session.step(found, step) if step else None)
         if session.json:
-            session.give([reasons.as_map(reason) for reason in told])
+            session.give([reasons.reason_map(reason) for reason in told])
             return 0
-        say_reasons(session, told)
+        say_reasons(session, told, session.parts.store.now())
         return 0
 
     @command()
@@ -124,15 +127,11 @@ def register(app: typer.Typer) -> None:
         if session.json:
             session.give(kept)
             return 0
-        for artifact in kept:
-            session.say(f"{artifact['size_bytes']:>12,}  {clean(artifact['name'])}  ({artifact['step']})")
-        if not kept:
-            session.say("no artifacts yet")
+        say_artifacts(session, kept)
         return 0
 
 
-def say_reasons(session: Session, told: list[reasons.Reason]) -> None:
-    now = session.parts.store.now()
+def say_reasons(session: Session, told: list[reasons.Reason], now: int) -> None:
     for reason in told:
         since: Line = [(f"  (since {duration(now - reason.since)})", "dim")] if reason.since else []
         session.say([(reason.what, ""), *since])
@@ -140,9 +139,17 @@ def say_reasons(session: Session, told: list[reasons.Reason]) -> None:
             session.say([("  " + text, "cyan")])
 
 
-def _table(tasks: list[Task], now: int) -> list[Line]:
+def say_artifacts(session: Session, kept: Sequence[Mapping[str, Any]]) -> None:
+    for artifact in kept:
+        session.say(f"{artifact['size_bytes']:>12,}  {clean(artifact['name'])}  ({artifact['step']})")
+    if not kept:
+        session.say("no artifacts yet")
+
+
+def table(tasks: Sequence[Mapping[str, Any]], now: int) -> list[Line]:
+    """Of documents: entries of `ls --json`."""
     rows = [
-        (handle(t), status(t), f"{percent(t)}%", duration(now - t.created_at), clean(t.options.goal)) for t in tasks
+        (t["handle"], t["status"], f"{t['percent']}%", duration(now - t["created_at"]), clean(t["goal"])) for t in tasks
     ]
     head = ("task", "status", "done", "age", "goal")
     wide = [max(cells(row[i]) for row in [head, *rows]) for i in range(4)]

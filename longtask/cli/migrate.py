@@ -8,10 +8,10 @@ import typer
 
 from longtask import __version__
 from longtask.boot import migrate_store
-from longtask.cli.background import ALIVE_MS
 from longtask.cli.help import commands
 from longtask.cli.session import Session
 from longtask.core.errors import Refused
+from longtask.views.fleet import ALIVE_MS
 
 WORKERS_MAX = 10_000
 NAMED_MAX = 5

@@ -1,8 +1,8 @@
 """Lines with colours for a terminal that shows them, plain text for everything else.
 
-A line is a list of pieces (text, style).  What comes from tasks (goals, reasons, questions) goes through `clean`: it
-may hold sequences that move the cursor.  No rich here: it takes longer to load than most commands take to answer, and
-only the live view needs it.
+A line is a list of pieces (text, style).  What comes from tasks (goals, reasons, questions) goes through
+`views.text.clean`: it may hold sequences that move the cursor.  No rich here: it takes longer to load than most
+commands take to answer, and only the live view needs it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import shutil
 import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
-
-from longtask.steps.output import plain
 
 Piece = tuple[str, str]
 Line = Sequence[Piece]
@@ -31,29 +29,6 @@ ASCII = str.maketrans(
     {"●": "*", "○": "o", "◆": "?", "◑": "~", "✓": "+", "✗": "x", "⊘": "x", "·": ".", "–": "-", "…": "~", "→": ">"}
 )
 WIDTH_MIN, WIDTH_USUAL = 20, 80
-
-
-def clean(text: object, length_max: int = 300) -> str:
-    """One line without control characters."""
-    raw = str(text)[: 4 * length_max].encode(errors="surrogateescape")
-    one = " ".join(plain(raw).split())
-    return one if len(one) <= length_max else one[: length_max - 1] + "…"
-
-
-def first_line(text: object, length_max: int = 300) -> str:
-    lines = str(text).strip().splitlines()
-    return clean(lines[0], length_max) if lines else ""
-
-
-def gist(reason: str | None, length_max: int = 300) -> str:
-    """Of a failure: how it ended, and the last that was said.  The command itself is known to whoever reads it."""
-    lines = [line for line in (reason or "").strip().splitlines() if line.strip()]
-    if not lines:
-        return ""
-    how, colon, _ = lines[0].partition(": ")
-    if len(lines) == 1 or not colon or not how.startswith(("exit code ", "signal ")):
-        return clean(lines[0], length_max)
-    return clean(f"{how}: {lines[-1].strip(' =')}", length_max)
 
 
 def cells(text: str) -> int:

@@ -12,11 +12,11 @@ import typer
 
 from longtask import plan
 from longtask.cli.help import Group, commands
-from longtask.cli.paint import clean
 from longtask.cli.session import Session
 from longtask.core.errors import NotFound, Refused
 from longtask.core.graph import Graph, Planned, edges, gate_key
 from longtask.core.model import Kind
+from longtask.views.text import clean
 from longtask.workspace.git import Place, git
 
 PLAN = "longtask.yaml"

@@ -10,11 +10,11 @@ import typer
 
 from longtask.boot import make_upkeep
 from longtask.cli.help import commands
-from longtask.cli.session import Session, handle
-from longtask.cli.tree import duration
+from longtask.cli.session import Session
 from longtask.config import RETENTION, retention_ms
 from longtask.core.errors import BadPlan
 from longtask.engine.upkeep import Upkeep
+from longtask.views.words import duration, handle
 
 SHOWN_MAX = 20
 PAUSE_S = 0.01  # between two batches: workers write too

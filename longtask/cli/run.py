@@ -15,12 +15,14 @@ import typer
 from longtask import boot, plan
 from longtask.cli.background import Keeper, ensure_worker
 from longtask.cli.help import commands
-from longtask.cli.session import Session, handle
+from longtask.cli.session import Session
 from longtask.cli.viewing import Keep, view
 from longtask.core.errors import BadPlan, LongTaskError, NotFound, StoreError
 from longtask.core.machine import status
 from longtask.core.model import Kind, StepSpec, Task
 from longtask.core.policy import LEASE_MS
+from longtask.telemetry.logs import formatter
+from longtask.views.words import handle
 from longtask.workspace.workspace import Workspace
 
 Dirty = Literal["refuse", "ignore", "include"]
@@ -91,7 +93,7 @@ def in_process(session: Session, slots: int, look: Callable[[Keep], int], lease_
     logs = session.config.logs
     logs.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = logging.FileHandler(logs / "worker.log")
-    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    file.setFormatter(formatter())
     logging.getLogger().handlers[:] = [file]  # warnings would tear the view apart
     running = boot.make_loop(boot.open_parts(session.config), slots=slots, lease_ms=lease_ms)
     failed: list[Exception] = []

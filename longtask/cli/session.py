@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import shlex
@@ -10,20 +9,27 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from longtask.boot import Parts, open_parts
 from longtask.cli.paint import Line, Paper, ReaderGone
-from longtask.config import Config, load
+from longtask.client.course import Limits
+from longtask.client.servers import SERVER
+from longtask.config import Config, load, person
 from longtask.core.errors import NotFound, Refused
 from longtask.core.graph import did_you_mean
 from longtask.core.machine import status
 from longtask.core.model import Step, Task
+from longtask.views.reasons import ASKING_MAX, Face
+from longtask.views.words import handle
+
+if TYPE_CHECKING:
+    from longtask.client.client import Client  # it loads httpx, which most commands do without
 
 COMPLETED, FAILED, USAGE, WAITS, CANCELLED, DETACHED = 0, 1, 2, 3, 4, 130
 INSIDE = ("LONGTASK_STEP", "LONGTASK_MARK")  # set in what a step starts
+PATIENCE = Limits(patience_s=5.0)  # somebody waits at a terminal
 TASKS_SUGGESTED_FROM = 200
-ASKING_MAX = 20
 TASK = "id, prefix of it (8 characters or more), NAME-n, or @last"  # help text of the argument
 
 
@@ -32,6 +38,7 @@ class Session:
 
     def __init__(self, database: str | None = None, json: bool = False) -> None:
         self.database = database
+        self.server: str | None = None  # who answers in place of a database: its address
         self.json = json
         self.submitting = False
         self.environment: dict[str, str] = {}  # what printed commands must be called with (the demo's own folder)
@@ -39,6 +46,7 @@ class Session:
         self.err = Paper(sys.stderr)
         self.above: Callable[[str], None] | None = None  # while a live view is drawn, which warnings would tear apart
         self._parts: Parts | None = None
+        self._client: Client | None = None
 
     @property
     def config(self) -> Config:
@@ -50,9 +58,24 @@ class Session:
             self._parts = open_parts(self.config)
         return self._parts
 
+    @property
+    def client(self) -> Client:
+        """Of the server that was named."""
+        if self._client is None:
+            from longtask.client.client import Client
+
+            self._client = Client(self.server, limits=PATIENCE)
+        return self._client
+
+    @property
+    def face(self) -> Face:
+        return Face(self.parts.store, self.command)
+
     def close(self) -> None:
         if self._parts is not None:
             self._parts.store.close()
+        if self._client is not None:
+            self._client.close()
 
     @property
     def interactive(self) -> bool:
@@ -65,10 +88,7 @@ class Session:
 
     @property
     def me(self) -> str:
-        try:
-            return os.environ.get("LONGTASK_USER") or getpass.getuser()
-        except (KeyError, OSError):  # a container may run under a number that has no name
-            return f"uid-{os.getuid()}"
+        return person()
 
     # tasks and steps by name
 
@@ -96,8 +116,10 @@ class Session:
     def command(self, *words: str) -> str:
         """A command as the user would have to type it."""
         given = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
-        database = ["--database", shlex.quote(self.config.database_shown)] if self.database else []
-        return " ".join([*given, _program(), *database, *(w if w.isupper() else shlex.quote(w) for w in words)])
+        where = ["--database", shlex.quote(self.config.database_shown)] if self.database else []
+        if self.server is not None and self.server != os.environ.get(SERVER):
+            where = ["--server", shlex.quote(self.server)]
+        return " ".join([*given, _program(), *where, *(w if w.isupper() else shlex.quote(w) for w in words)])
 
     # output
 
@@ -137,19 +159,6 @@ class Session:
 
 def inside_step() -> bool:
     return any(os.environ.get(name) for name in INSIDE)
-
-
-def handle(task: Task) -> str:
-    return f"{task.name}-{task.number}"
-
-
-def named(task: Task, key: str) -> str:
-    """A step as people know it: a gate by the stage that it ends."""
-    gate, _, number = key.rpartition(".")
-    stages = task.options.stages
-    if gate == "gate" and number.isdigit() and 0 < int(number) <= len(stages):
-        return f"stage {stages[int(number) - 1]!r}"
-    return repr(key)
 
 
 def exit_code(task: Task) -> int:

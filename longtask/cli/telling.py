@@ -2,56 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from longtask.cli.paint import Line, clean, first_line, gist
-from longtask.cli.session import named
+from longtask.cli.paint import Line
 from longtask.core import events as e
-from longtask.core.model import Kind, Task
+from longtask.core.model import Task
 from longtask.core.public import public
-from longtask.store.contract import Store
+from longtask.views.text import clean, first_line, gist
+from longtask.views.words import named
 
 # Nothing that a person watching would miss: others of these tell the same.
 QUIET = frozenset({"step.ready", "longtask.recorded", "step.added", "agent.run.started", "artifact.created"})
 COLOURS = {"failed": "red", "cancelled": "red", "completed": "green", "required": "yellow", "waiting": "yellow"}
 TEXT_MAX = 160
-
-
-class Agents:
-    """The steps that agents work on, looked up when an event names one."""
-
-    def __init__(self, store: Store, task_id: str) -> None:
-        self._store = store
-        self._task_id = task_id
-        self._known: dict[str, bool] = {}
-
-    def __contains__(self, key: object) -> bool:
-        name = str(key)
-        if name not in self._known:
-            row = self._store.results(self._task_id, [name]).get(name)
-            self._known[name] = row is not None and row.kind is Kind.AGENT
-        return self._known[name]
-
-
-def cloud_events(task: Task, event: e.Event, agents: Agents) -> Iterator[dict[str, Any]]:
-    """The shape of `events --json`: one for each public event; those of one fact share its number."""
-    for shown in public(event.fact, task.options.stages, agents):
-        yield {
-            "specversion": "1.0",
-            "id": f"{task.id}/{event.seq}",
-            "source": f"/tasks/{task.id}",
-            "type": shown.name,
-            "time": iso(event.at),
-            "seq": event.seq,
-            "actor": event.actor or None,
-            "data": dict(shown.fields),
-        }
-
-
-def iso(at: int) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def local(at: int) -> str:
@@ -61,12 +26,21 @@ def local(at: int) -> str:
 def event_lines(task: Task, event: e.Event, when: str, *, quiet: bool) -> Iterator[Line]:
     """For people.  `quiet`: without what watching needs not tell."""
     for name, subject, text in _told(task, event.fact):
-        over = name == "stage.completed" and text in ("", "completed")
-        if quiet and (name in QUIET or over):
-            continue
-        colour = COLOURS.get(name.rpartition(".")[2], "")
-        line = [(when, "dim"), ("  ", ""), (f"{name:<18}", colour), (" ", ""), (clean(subject), "")]
-        yield [*line, (f"  {first_line(text, TEXT_MAX)}", "dim")] if text else line
+        yield from _line(name, subject, text, when, quiet)
+
+
+def cloud_lines(task: Task, name: str, fields: Mapping[str, Any], when: str, *, quiet: bool) -> Iterator[Line]:
+    """The same of a CloudEvent: its type and its data.  Of moves without a public name it knows nothing."""
+    yield from _line(*_public(task, name, fields), when, quiet)
+
+
+def _line(name: str, subject: str, text: str, when: str, quiet: bool) -> Iterator[Line]:
+    over = name == "stage.completed" and text in ("", "completed")
+    if quiet and (name in QUIET or over):
+        return
+    colour = COLOURS.get(name.rpartition(".")[2], "")
+    line = [(when, "dim"), ("  ", ""), (f"{name:<18}", colour), (" ", ""), (clean(subject), "")]
+    yield [*line, (f"  {first_line(text, TEXT_MAX)}", "dim")] if text else line
 
 
 def _told(task: Task, fact: e.Fact) -> Iterator[tuple[str, str, str]]:
@@ -85,10 +59,14 @@ def _told(task: Task, fact: e.Fact) -> Iterator[tuple[str, str, str]]:
         case e.StepRestored() if fact.by:
             yield "step.restored", fact.step, f"by {fact.by}"
     for shown in public(fact, task.options.stages):
-        subject = shown.fields.get("step") or shown.fields.get("stage") or task.name
-        if shown.name == "step.added":
-            subject = ", ".join(shown.fields["steps"][:5])
-        yield shown.name, str(subject), _text(task, shown.name, dict(shown.fields))
+        yield _public(task, shown.name, shown.fields)
+
+
+def _public(task: Task, name: str, fields: Mapping[str, Any]) -> tuple[str, str, str]:
+    subject = fields.get("step") or fields.get("stage") or task.name
+    if name == "step.added":
+        subject = ", ".join(fields["steps"][:5])
+    return name, str(subject), _text(task, name, dict(fields))
 
 
 def _text(task: Task, name: str, fields: dict[str, Any]) -> str:

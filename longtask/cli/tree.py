@@ -1,4 +1,4 @@
-"""A task as a tree of stages and steps: rows in columns for people, a map for programs.
+"""A task as a tree of stages and steps, in columns, for people.
 
 Large tasks are folded: of steps of one stage (or items of one for_each) that say the same, a few are shown and the
 rest is counted.  Where the height is bounded, stages that are over, then those to come, shrink to a line each.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from longtask.cli.paint import Line, Piece, cells, clean, cropped, first_line, gist
-from longtask.cli.picture import Picture
-from longtask.cli.session import handle, named
+from longtask.cli.paint import Line, Piece, cells, cropped
 from longtask.core.machine import status
-from longtask.core.model import Role, Step, StepState, Task, WaitingFor
+from longtask.core.model import Role, Step, StepState
+from longtask.views.picture import Picture
+from longtask.views.text import clean, first_line, gist
+from longtask.views.words import duration, handle, named, percent, stage_word, waits_for
 
 S = StepState
 MARK: dict[StepState, Piece] = {
@@ -55,23 +55,6 @@ class Row:
     name: str
     time: str = ""
     note: Sequence[Piece] = field(default=())
-
-
-def duration(ms: int, *, whole: bool = False) -> str:
-    """`whole`: no tenths, which flicker."""
-    seconds = max(ms, 0) / 1000
-    if seconds < 9.95 and not whole:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(int(seconds) if whole else round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days}d{hours}h"
-    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
-
-
-def percent(task: Task) -> int:
-    return 100 if not task.counts.weight else int(100 * task.counts.weight_done / task.counts.weight)
 
 
 def status_colour(word: str) -> str:
@@ -141,17 +124,6 @@ def _body(picture: Picture, detail: Detail) -> Iterator[Row | Line]:
         yield from _stage(picture, own, owned, detail)
     if picture.left_out:
         yield [(f"  … and {picture.left_out:,} more steps", "dim")]
-
-
-def stage_word(task: Task, own: Sequence[Step], number: int) -> str:
-    """`own`: the stage's steps, owned ones left out."""
-    if task.counts.gates >= number:
-        if any(s.state in (S.FAILED, S.CANCELLED) and not s.tolerated for s in own):
-            return "failed"
-        return "skipped" if own and all(s.state is S.SKIPPED for s in own) else "completed"
-    if task.counts.gates == number - 1:
-        return "running"
-    return "ahead" if any(s.state is not S.BLOCKED for s in own) else "upcoming"
 
 
 def _stage_row(picture: Picture, name: str, word: str, own: Sequence[Step]) -> Row:
@@ -255,90 +227,3 @@ def _note_of_state(picture: Picture, step: Step) -> list[Piece]:
         case S.BLOCKED if step.rounds and reason:
             return [(reason, "dim")]
     return []
-
-
-def waits_for(step: Step) -> str:
-    question = step.question or {}
-    if step.waiting_for is WaitingFor.USER:
-        who = ", ".join(question.get("who") or ())
-        return f"asks{' ' + who if who else ''}: {question_text(step)}"
-    if "name" in question:
-        match = ", ".join(f"{k}={v}" for k, v in (question.get("match") or {}).items())
-        return clean(f"waits for signal {question['name']}" + (f" with {match}" if match else ""))
-    return f"waits for {step.waiting_for}"
-
-
-def question_text(step: Step) -> str:
-    question = step.question or {}
-    return first_line(question.get("text") or "") or gist(question.get("reason")) or str(question.get("kind") or "")
-
-
-# --- for programs -------------------------------------------------------------------------------------------------
-
-
-def as_map(picture: Picture) -> dict[str, Any]:
-    """The shape of `show --json`."""
-    task = picture.task
-    own: dict[int, list[Step]] = defaultdict(list)
-    for step in picture.steps:
-        if step.owner is None:
-            own[step.stage].append(step)
-    return {
-        **task_map(task),
-        "state": str(task.state),
-        "base": task.base,
-        "head": task.head,
-        "cost_micros": task.spent_micros,
-        "tokens": task.spent_tokens,
-        "stages": [
-            {"name": name, "status": stage_word(task, own[n], n)}
-            for n, name in enumerate(task.options.stages or ("steps",), 1)
-        ],
-        "counts": task.counts._asdict(),
-        "steps": [step_map(picture, step) for step in picture.steps],
-        "steps_left_out": picture.left_out,
-    }
-
-
-def task_map(task: Task) -> dict[str, Any]:
-    """The shape of an entry of `ls --json`."""
-    return {
-        "id": task.id,
-        "handle": handle(task),
-        "name": task.name,
-        "goal": task.options.goal,
-        "status": status(task),
-        "percent": percent(task),
-        "created_at": task.created_at,
-        "ended_at": task.ended_at or None,
-        "created_by": task.created_by,
-    }
-
-
-def step_map(picture: Picture, step: Step) -> dict[str, Any]:
-    progress = picture.progress_of(step)
-    return {
-        "key": step.key,
-        "kind": str(step.kind),
-        "stage": step.stage,
-        "state": str(step.state),
-        "owner": step.owner,
-        "attempt": step.attempt,
-        "run": step.run,
-        "rounds": step.rounds,
-        "began_at": step.began_at or None,
-        "ended_at": step.ended_at or None,
-        "due_at": step.due_at or None,
-        "reason": step.reason,
-        "because": step.because,
-        "benign": step.benign,
-        "tolerated": step.tolerated,
-        "waiting_for": str(step.waiting_for) or None,
-        "question": step.question,
-        "ask": step.ask or None,
-        "commit": step.commit,
-        "result": step.result,
-        "progress": None
-        if progress is None
-        else {"done": progress.done, "total": progress.total, "text": progress.text},
-    }

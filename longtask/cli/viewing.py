@@ -9,18 +9,21 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from longtask.cli import reasons
-from longtask.cli.paint import Line, gist
-from longtask.cli.picture import Looker, Picture, look
-from longtask.cli.session import DETACHED, WAITS, Session, exit_code, handle
-from longtask.cli.telling import Agents, cloud_events, event_lines
-from longtask.cli.tree import duration, lines
+from longtask.cli.paint import Line
+from longtask.cli.session import DETACHED, WAITS, Session, exit_code
+from longtask.cli.telling import event_lines
+from longtask.cli.tree import lines
 from longtask.core.machine import status
 from longtask.core.model import Role, Step, StepState, Task
+from longtask.views import reasons
+from longtask.views.events import Agents, cloud_events
+from longtask.views.picture import Looker, Picture, look
+from longtask.views.text import gist
+from longtask.views.words import duration, handle
 
 LOOK_EVERY_S = 0.2
 BUSY_SHARE = 4  # a look that takes long is made less often
@@ -54,14 +57,14 @@ def view(session: Session, task: Task, *, keep: Keep = always, left: str = "the 
 
 def end_map(session: Session, task: Task, code: int) -> dict[str, Any]:
     """The last line of `run --json` and `watch --json`."""
-    waits = reasons.waits_for_somebody(session, task)
+    waits = reasons.waits_for_somebody(session.face, task)
     return {
         "type": "view.ended",
         "task": task.id,
         "handle": handle(task),
         "status": status(task),
         "exit_code": code,
-        "waits": [reasons.as_map(reason) for reason in waits],
+        "waits": [reasons.reason_map(reason) for reason in waits],
     }
 
 
@@ -95,7 +98,7 @@ class PlainView:
             self._tell_many(task)
             if task.ended or not keep(task):
                 return self._end(store.get_task(self._task_id))
-            looks = looks + 1 if reasons.waits_for_somebody(self._session, task) else 0
+            looks = looks + 1 if reasons.waits_for_somebody(self._session.face, task) else 0
             if looks >= SETTLED_LOOKS:
                 return self._end(task)
             time.sleep(LOOK_EVERY_S)
@@ -144,7 +147,7 @@ def end_lines(session: Session, task: Task) -> Iterator[Line]:
         took = duration(task.ended_at - task.created_at)
         yield [(name, "bold"), (f" {word}", "green" if word == "completed" else "red"), (f" after {took}", "")]
         yield from made_lines(session, task)
-    elif waits := reasons.waits_for_somebody(session, task):
+    elif waits := reasons.waits_for_somebody(session.face, task):
         yield [(f"{name} waits for somebody", "yellow")]
         for reason in waits:
             yield [(f"  {reason.what}", "")]
@@ -169,8 +172,11 @@ def made_lines(session: Session, task: Task) -> Iterator[Line]:
 
 
 def failed_steps(session: Session, task: Task) -> list[Step]:
+    return failed_of(look(session.parts.store, task.id).steps)
+
+
+def failed_of(steps: Sequence[Step]) -> list[Step]:
     bad = (StepState.FAILED, StepState.CANCELLED)
-    steps = look(session.parts.store, task.id).steps
     return [s for s in steps if s.state in bad and not s.tolerated and s.role is Role.OWN][:FAILED_SHOWN]
 
 

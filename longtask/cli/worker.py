@@ -24,10 +24,10 @@ from longtask.core.model import POOL_DEFAULT, POOL_SYSTEM
 from longtask.core.patience import AGAIN_MS, Patience
 from longtask.engine.attempt import monotonic_ms
 from longtask.plan.duration import duration_ms
+from longtask.telemetry.logs import log_lines
 
 log = logging.getLogger("longtask.worker")
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 LEASE_MIN_MS = 1_000
 
 
@@ -77,8 +77,7 @@ def register(app: typer.Typer) -> None:
             longtask worker --idle-exit 1h --health /run/longtask.json
         """
         session: Session = ctx.obj
-        logging.getLogger().handlers.clear()
-        logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
+        log_lines(sys.stderr)
         lease_ms = duration_ms(lease)
         if lease_ms < LEASE_MIN_MS:
             raise BadPlan(f"--lease {lease}: at least 1s, else a busy machine loses its own steps")

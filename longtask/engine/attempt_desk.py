@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from longtask.core.model import Json, JsonMap
+from longtask.redaction import Mask, everywhere, redact
 from longtask.steps.output import OutputBuffer
 from longtask.store.contract import Checkpoint, Chunk, JournalRow
 
@@ -38,6 +39,7 @@ class AttemptDesk:
         self._put, self._read = put, read
         self._now = now
         self.buffer = OutputBuffer()
+        self._masks: dict[str, Mask] = {}  # by stream
         self._taken: list[Chunk] = []  # out of the buffer, and not yet stored: the store may be busy
         self._progress: tuple[int, int, str] | None = None
         self._progress_at = 0
@@ -71,11 +73,14 @@ class AttemptDesk:
         return self._dispatch.checkpoint(self._ref, Checkpoint(self._run, position, tree, self._attempt))
 
     def output(self, stream: str, body: bytes) -> None:
-        self.buffer.feed(body)
+        mask = self._masks.get(stream)
+        if mask is None:
+            mask = self._masks[stream] = everywhere()
+        self.buffer.feed(mask.feed(body))
 
     def progress(self, done: int, total: int, text: str) -> None:
         """Any numbers and words: they come from a program's output, and never more than a screen depends on them."""
-        words = text[:PROGRESS_TEXT_MAX].encode("utf-8", "replace").decode()
+        words = redact(text)[:PROGRESS_TEXT_MAX].encode("utf-8", "replace").decode()
         self._progress = (min(max(done, 0), PROGRESS_MAX), min(max(total, 0), PROGRESS_MAX), words)
 
     def put_artifact(self, name: str, body: bytes, media_type: str) -> JsonMap:
@@ -87,6 +92,9 @@ class AttemptDesk:
     def flush(self, final: bool = False) -> None:
         """Stores output and progress that are due.  A lost lease is noticed by the beat, not here."""
         now = self.now()
+        if final:
+            for mask in self._masks.values():
+                self.buffer.feed(mask.rest())
         self._taken += [Chunk(c.number, "out", c.content) for c in self.buffer.take(now, final)]
         if self._taken:
             self._dispatch.output(self._ref, self._attempt, self._taken)

@@ -28,11 +28,12 @@ from longtask.core.model import (
 )
 from longtask.core.policy import BATCH_MAX, SIGNAL_BYTES_MAX
 from longtask.core.settle import Condition, ConditionNeeded, react
+from longtask.redaction import redact, redact_value
 from longtask.store.contract import Ref, Store
 
 from .scope import Expressions, Scopes
 from .settling import evaluate, settle_quietly
-from .waking import wake_waiters
+from .waking import take_in
 from .writing import Writing, write
 
 CONDITION_ROUNDS_MAX = 8
@@ -42,6 +43,20 @@ def _begin_at_once(rows: Sequence[NewStep]) -> list[NewStep]:
     """The steps that begin on their `if` alone, and gates that need nothing at all: those of empty stages open when the
     one before is told, so it is the first stage's at most."""
     return [row for row in rows if not row.blockers and (row.conditional or row.kind is Kind.GATE)]
+
+
+def keepable(name: str, payload: JsonMap, delivery: str | None, sender: str) -> None:
+    """Raises BadPlan for a signal that no inbox can hold."""
+    try:
+        size = len(json.dumps(payload, allow_nan=False))
+        f"{name}{delivery}{sender}".encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadPlan(f"signal {name!r} cannot be kept: {error}; send JSON, and names in UTF-8") from error
+    if size > SIGNAL_BYTES_MAX:
+        raise BadPlan(
+            f"signal {name!r} is {size:,} bytes, the limit is {SIGNAL_BYTES_MAX:,}; "
+            "keep the bytes elsewhere and send their address"
+        )
 
 
 class Desk:
@@ -100,7 +115,7 @@ class Desk:
                     with self._store.create(task_id) as tx:
                         tx.save(fold(None, {}, [submitted], tx.now), actor=by)
                     if plan_text is not None:
-                        self._store.put_plan(task_id, plan_text)
+                        self._store.put_plan(task_id, redact(plan_text))  # its comments may hold anything
             except Refused:
                 known = self._known(idempotency_key, digest)  # another call with the same key was faster
                 if known is None:
@@ -164,7 +179,7 @@ class Desk:
     def cancel(self, task_id: str, by: str, reason: str = "") -> Task:
         """Works on an open task of any size; the sweep is the scheduler's."""
         with write(self._store, task_id, actor=by) as w:
-            w.add(decide.cancel_task(w.task, by, reason))
+            w.add(decide.cancel_task(w.task, by, redact(reason)))
             return w.task
 
     def raise_budget(
@@ -249,9 +264,9 @@ class Desk:
                     now=w.now,
                     ask=ask,
                     digest=digest,
-                    text=text,
+                    text=redact(text),
                     commit=commit,
-                    edited=edited,
+                    edited=redact_value(edited),
                 )
             )
             if w.step(ref.step).state not in OPEN:
@@ -263,27 +278,32 @@ class Desk:
     ) -> Signal:
         """Keeps the signal and wakes every waiter that fits, a batch here and the rest by the scheduler; all of them by
         the scheduler if some still have an earlier signal to hear.  A second delivery is answered with the first."""
-        try:
-            size = len(json.dumps(payload, allow_nan=False))
-            f"{name}{delivery}{sender}".encode()
-        except (ValueError, TypeError, RecursionError) as error:
-            raise BadPlan(f"signal {name!r} cannot be kept: {error}; send JSON, and names in UTF-8") from error
-        if size > SIGNAL_BYTES_MAX:
-            raise BadPlan(
-                f"signal {name!r} is {size:,} bytes, the limit is {SIGNAL_BYTES_MAX:,}; "
-                "keep the bytes elsewhere and send their address"
-            )
+        keepable(name, payload, delivery, sender)
         with write(self._store, task_id, actor=sender) as w:
             known = w.tx.delivered(delivery) if delivery else None
             if known is not None:
                 return known
             if w.task.ended:
                 raise Refused(f"task {task_id!r} is {w.task.state}: it hears no signals any more")
-            in_turn = w.tx.unheard() is None
-            signal = w.tx.add_signal(name, delivery or self._new_id(), payload, sender)
-            if in_turn:
-                wake_waiters(w, signal, "")
-            return signal
+            return take_in(w, name, delivery or self._new_id(), payload, sender)
+
+    def call_back(self, ref: Ref, run: int, name: str, payload: JsonMap, *, sender: str = "") -> tuple[Signal, bool]:
+        """The answer to the call of a step's run, and whether it is new: a second one is answered with the first.
+
+        It counts from the moment the call is made, also before the step has parked.  Raises Refused if it comes too
+        late: the run is over."""
+        keepable(name, payload, None, sender)
+        delivery = f"{name} {ref.step} {run}"
+        with write(self._store, ref.task_id, ref.step, actor=sender) as w:
+            known = w.tx.delivered(delivery)
+            if known is not None:
+                return known, False
+            step = w.step(ref.step)
+            if w.task.ended or step.state not in OPEN or step.run != run:
+                state = str(w.task.state if w.task.ended else step.state)
+                over = f"is {state}" if w.task.ended or step.state not in OPEN else f"is in run {step.run}"
+                raise Refused(f"step {ref.step!r} {over}: the answer to the call of run {run} comes too late")
+            return take_in(w, name, delivery, payload, sender), True
 
     # --- looking --------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from longtask.core.model import (
     MutexView,
     Outcome,
     Parked,
+    Released,
     Role,
     Signal,
     Step,
@@ -32,6 +33,7 @@ from longtask.core.model import (
     Task,
 )
 from longtask.core.policy import BATCH_MAX, INLINE_BYTES_MAX, LEASE_MS, REASON_LENGTH_MAX
+from longtask.redaction import redact, redact_value
 from longtask.steps.contract import Assignment
 from longtask.store.contract import Beat, Checkpoint, Chunk, JournalRow, Ref, Store
 
@@ -235,7 +237,7 @@ class Dispatch:
         for, since there are none, or it is not their turn.
 
         Raises LeaseLost (stop, report nothing) and Refused (being cancelled: report Stopped once the tree is dead)."""
-        outcome = self._bounded(ref, outcome)
+        outcome = self._bounded(ref, masked(outcome))
         op = f"report {ref.step} {attempt}" if _moves_code(outcome) else None
         with write(self._store, ref.task_id, ref.step, telling=TELLING, actor=worker, op=op) as w:
             head = w.task.head
@@ -331,6 +333,20 @@ def _failure(step: Step, owner: Step | None) -> str | None:
     if step.role is not Role.FIX or owner is None:
         return own
     return owner.reason if own is None else f"{owner.reason}\n\nAn earlier attempt to fix it failed: {own}"
+
+
+def masked(outcome: Outcome) -> Outcome:
+    """Without secrets: an outcome stands in events and rows, and is shown to everybody."""
+    match outcome:
+        case Done(result=result) if result is not None and (shown := redact_value(result)) != result:
+            return replace(outcome, result=shown)
+        case Failed(reason=reason) | Released(reason=reason) if (shown := redact(reason)) != reason:
+            return replace(outcome, reason=shown)
+        case Parked(question=question) if (shown := redact_value(question)) != question:
+            return replace(outcome, question=shown)
+        case Expanded(listing=listing) if (shown := redact_value(listing)) != listing:
+            return replace(outcome, listing=shown)
+    return outcome
 
 
 def _moves_code(outcome: Outcome) -> bool:

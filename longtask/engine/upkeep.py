@@ -4,6 +4,7 @@ A round, begun every ROUND_EVERY_MS, does this in turn:
 
 - finishes what was begun of tasks whose header is gone (somebody was killed);
 - prunes tasks that ended before the retention, children before their parents;
+- forgets answers to requests that nobody repeats any more, and the audit of more than a year ago;
 - collects bytes that no fact names and that were not used for a week: the row is condemned, the bytes go, the row goes;
 - lets `tidy` look after what lies in folders.
 
@@ -23,7 +24,7 @@ from typing import Protocol
 from longtask.core.errors import LongTaskError, NotFound
 from longtask.core.model import Task
 from longtask.core.policy import BATCH_MAX
-from longtask.store.contract import BLOB_CONDEMNED_MS, BLOB_UNUSED_MS, Blob, Pruned, Store
+from longtask.store.contract import AUDIT_KEPT_MS, BLOB_CONDEMNED_MS, BLOB_UNUSED_MS, Blob, Pruned, Store
 
 log = logging.getLogger("longtask.upkeep")
 
@@ -99,6 +100,7 @@ class Upkeep:
         yield from self._finish_all()
         if self._retention_ms is not None:
             yield from self._prune(now - self._retention_ms)
+        yield from self._forget(now - AUDIT_KEPT_MS)
         yield from self._collect(now - BLOB_UNUSED_MS)
         self._room.tidy()
 
@@ -159,6 +161,16 @@ class Upkeep:
             self._room.forget(pruned.workspace_id, pruned.task_id)
         self._store.end_pruning(pruned.task_n)
         yield 1
+
+    # --- callers --------------------------------------------------------------------------------------------------
+
+    def _forget(self, before: int) -> Iterator[int]:
+        while gone := self._store.forget_requests(BATCH_MAX):
+            self.done.rows += gone
+            yield gone
+        while gone := self._store.forget_audit(before, BATCH_MAX):
+            self.done.rows += gone
+            yield gone
 
     # --- bytes ----------------------------------------------------------------------------------------------------
 

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from longtask.core import decide
-from longtask.core.model import Signal
+from longtask.core.model import JsonMap, Signal
 from longtask.core.policy import BATCH_MAX
+from longtask.redaction import redact_value
 
 from .writing import Writing
+
+
+def take_in(w: Writing, name: str, delivery: str, payload: JsonMap, sender: str) -> Signal:
+    """Numbers a new signal and wakes every waiter that it fits, a batch here and the rest by the scheduler; all of them
+    by the scheduler if some still have an earlier signal to hear."""
+    in_turn = w.tx.unheard() is None
+    signal = w.tx.add_signal(name, delivery, redact_value(payload), sender)
+    if in_turn:
+        wake_waiters(w, signal, "")
+    return signal
 
 
 def wake_waiters(w: Writing, signal: Signal, heard: str) -> None:

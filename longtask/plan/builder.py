@@ -117,6 +117,22 @@ class Adds:
         body = {"signal": signal, "match": match and dict(match), "timer": timer, "timeout": deadline}
         return self._add(id, {"wait": {k: v for k, v in body.items() if v is not None}}, words)
 
+    def call(
+        self,
+        id: str,
+        url: str,
+        *,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        secret_headers: Mapping[str, str] | None = None,
+        deadline: Time | None = None,
+        **words: Unpack[Common],
+    ) -> Step:
+        """`deadline` is the `timeout` of the call: how long to wait for the callback."""
+        given = {"url": url, "body": body, "timeout": deadline}
+        given |= {"headers": headers and dict(headers), "secret_headers": secret_headers and dict(secret_headers)}
+        return self._add(id, {"call": {k: v for k, v in given.items() if v is not None}}, words)
+
     def patch(self, id: str, name: str | None = None, **words: Unpack[Common]) -> Step:
         return self._add(id, {"artifact": {"patch": {"name": name or id}}}, words)
 

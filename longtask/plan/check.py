@@ -41,6 +41,7 @@ class Section:
     loc: Loc
     item: bool = False
     depth: int = 0
+    call: bool = False  # its expressions know the callback
 
     @property
     def prefix(self) -> str:
@@ -129,6 +130,8 @@ class Checks:
         for root in ("item", "index"):
             if root in expression.roots and not place.item:
                 raise BadPlan(f"{root!r} is not known here; {no_item}")
+        if "callback" in expression.roots and not place.call:
+            raise BadPlan("'callback' is not known here; only what a `call` sends may name it")
         for reading in expression.readings:
             self._reading.add(reading.step)
             self.reads.append(Read(place.step, reading, place.where, place.loc))

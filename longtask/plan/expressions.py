@@ -2,7 +2,7 @@
 
 A template that is one expression keeps the value's type; in a longer text values become text (lists and mappings as
 JSON).  `$${{` writes a literal `${{`.  Names: `steps.ID.outputs.NAME`, `steps.ID.state`, `item` and `index` in a
-for_each, `task.id|name|goal|base|head`.  Secrets and the environment are not values.
+for_each, `task.id|name|goal|base|head`, `callback.url|key` in a call.  Secrets and the environment are not values.
 
 CEL libraries have no limit of cost, so a text is at most 1 KB with at most one comprehension, which therefore cannot
 be nested, and `evaluate` refuses work beyond WORK_MAX before it begins.
@@ -36,8 +36,9 @@ from .tokens import names as names_at
 
 OPEN, ESCAPED = "${{", "$${{"
 TASK_FIELDS = ("id", "name", "goal", "base", "head")
+CALLBACK_FIELDS = ("url", "key")
 STEP_FIELDS = ("outputs", "state")
-ROOTS = ("steps", "item", "index", "task")
+ROOTS = ("steps", "item", "index", "task", "callback")
 FUNCTIONS = frozenset(
     "size contains startsWith endsWith matches string int uint double bytes dyn timestamp duration min max "
     "getFullYear getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear getHours getMinutes getSeconds "
@@ -53,7 +54,7 @@ class Expression:
 
     text: str
     readings: tuple[Reading, ...]
-    roots: frozenset[str]  # of `steps`, `item`, `index`, `task`
+    roots: frozenset[str]  # those of ROOTS that it names
     comprehends: bool
     program: Any
 
@@ -132,6 +133,11 @@ def _known_names(words: list[Token], used: list[int]) -> frozenset[str]:
             if not path or path[0] not in TASK_FIELDS:
                 found = f"task.{path[0]}" if path else "task"
                 raise BadPlan(f"unknown name {found!r}; a task has {', '.join('task.' + f for f in TASK_FIELDS)}")
+        if name == "callback":
+            path = path_after(words, n, 1)
+            if not path or path[0] not in CALLBACK_FIELDS:
+                found = f"callback.{path[0]}" if path else "callback"
+                raise BadPlan(f"unknown name {found!r}; a call has callback.url and callback.key")
     return frozenset(roots)
 
 

@@ -23,7 +23,7 @@ from .problems import Findings, Loc, Places, Refused
 from .suspicious import shown
 
 # Words of later versions: known, so that they are refused by name and not as a typing error.
-LATER_STEPS = ("call", "task", "planner")
+LATER_STEPS = ("task", "planner")
 LATER = {
     "Step": (*LATER_STEPS, "budget", "limits", "before"),
     "Fix": (*LATER_STEPS, "budget", "limits"),
@@ -44,6 +44,7 @@ MISPLACED = {
         **dict.fromkeys(("ask", "show", "who", "expires", "on_reject", "bind"), "approval"),
         **dict.fromkeys(("signal", "match", "timer"), "wait"),
         **dict.fromkeys(("patch", "report", "files"), "artifact"),
+        **dict.fromkeys(("url", "body", "headers", "secret_headers"), "call"),
         **dict.fromkeys(("fix", "rounds_max"), "on_failure"),
     },
     "Fix": {
@@ -53,7 +54,7 @@ MISPLACED = {
     "Agent": dict.fromkeys(("timeout", "retry", "env", "secrets", "silence", "on_failure"), "the step"),
     "Approval": {"timeout": "`expires`", "prompt": "`ask`", "revise": "on_reject"},
 }
-FREE = ("args", "match", "for_each")  # any value may stand below these, null too
+FREE = ("args", "match", "for_each", "body")  # any value may stand below these, null too
 ERRORS_MAX = 1_000  # put into words; nobody reads more than fifty
 TRIES = 8  # as deep as parts lie in each other
 M = TypeVar("M", bound=BaseModel)
@@ -208,7 +209,7 @@ def _unknown(key: str, model: type[BaseModel], loc: Loc) -> str:
     known = [name for name, _ in _fields(model)]
     if key in LATER.get(model.__name__, ()):
         if key in LATER_STEPS:
-            kinds = "run, function, agent, approval, wait and artifact"
+            kinds = "run, function, agent, approval, wait, artifact and call"
             return f"`{key}:` steps come with a later version; this one knows {kinds}"
         return f"`{key}` comes with a later version of the language; leave it out"
     place = f" in {_path(loc)}" if loc else ""

@@ -11,6 +11,7 @@ rest is checked too.
     agent     prompt, runtime, model, recording, tools, silence_ms, env, secrets
     approval  ask, show (`diff`, `artifacts.NAME`, or a glob of files), bind, who, expires_ms
     wait      signal, match, timeout_ms   or   timer_ms
+    call      url, body, headers, secret_headers (header → name of a variable), timeout_ms (for the callback)
     artifact  kind (patch, report, files), name; of a report: title; of files: paths
     for_each  nothing: the list is the spec's `items`, the work is the spec with number `item`
 """
@@ -31,7 +32,7 @@ from .check import VARIABLE, Checks, Section
 from .duration import duration_ms
 from .model import Defaults, Plan
 from .problems import Findings
-from .step import Agent, AgentDefaults, Approval, Artifact, Fix, Step, Wait, Work, kinds_of
+from .step import Agent, AgentDefaults, Approval, Artifact, Call, Fix, Step, Wait, Work, kinds_of
 from .suspicious import shown
 
 RUNTIMES = ("recorded",)
@@ -41,8 +42,11 @@ PARALLEL_MAX = 16
 INSTEAD = {  # (word, kind): what to do about a word that does not apply
     ("timeout", "approval"): "write `expires` inside the approval",
     ("timeout", "wait"): "write `timeout` inside the wait",
+    ("timeout", "call"): "write `timeout` inside the call",
     ("mutex", "approval"): "whoever waits holds none; put it on the steps that need it",
     ("mutex", "wait"): "whoever waits holds none; put it on the steps that need it",
+    ("mutex", "call"): "whoever waits holds none; put it on the steps that need it",
+    ("secrets", "call"): "write `secret_headers` inside the call",
 }
 WORK = ("run", "function", "agent")
 FITS = {  # a word that is not here fits every kind
@@ -55,13 +59,18 @@ FITS = {  # a word that is not here fits every kind
     "commit": WORK,
     "on_failure": WORK,
     "outputs": WORK,
-    "pool": WORK,
+    "pool": (*WORK, "call"),
     "mutex": WORK,
     "timeout": (*WORK, "artifact"),
-    "retry": (*WORK, "artifact"),
+    "retry": (*WORK, "artifact", "call"),
 }
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,79}")
+_URL = re.compile(r"https?://[^/\s]")
+_HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+HEADERS_OURS = frozenset(
+    "host content-length transfer-encoding connection content-type idempotency-key longtask-callback expect".split()
+)
 _SHOWN = re.compile(r"diff|artifacts\.[A-Za-z0-9][A-Za-z0-9._-]*|files:\S.*")
 CONFLICT_PROMPT = """\
 Two changes of this repository were made side by side and cannot be joined by git alone. The working tree holds both:
@@ -149,6 +158,8 @@ class Specs(Checks):
             return Kind.APPROVAL, self._approval(work, work.approval, place.below("approval"))
         if work.wait is not None:
             return Kind.WAIT, self._wait(work, work.wait, place.below("wait"))
+        if work.call is not None:
+            return Kind.CALL, self._call(work, work.call, replace(place.below("call"), call=True))
         assert work.artifact is not None
         return Kind.ARTIFACT, self._artifact(work, work.artifact, place)
 
@@ -157,7 +168,7 @@ class Specs(Checks):
             self._say(place, f"it names {' and '.join(kinds)}; a step does one thing, make it {len(kinds)} steps")
         else:
             known = (
-                "run, function, agent, approval, wait or artifact"
+                "run, function, agent, approval, wait, artifact or call"
                 if isinstance(work, Step)
                 else "run, function or agent"
             )
@@ -277,6 +288,42 @@ class Specs(Checks):
             if wait.timeout is not None:
                 body["timeout_ms"] = self._ms(wait.timeout, place, "timeout")
         return StepSpec(Kind.WAIT, body, losses_max=self._losses(step), repeatable=step.repeatable)
+
+    def _call(self, step: Step, call: Call, place: Section) -> StepSpec:
+        for word in ("url", "body", "headers"):
+            self.template(getattr(call, word), place, word)
+        begins = call.url.split("${{", 1)[0]  # an expression may yield the rest, or all of it
+        if "${{" not in call.url and not _URL.match(call.url):
+            self._add(place, "url", f"{shown(call.url)} is no address; write https://HOST/PATH")
+        elif "@" in begins.partition("://")[2].partition("/")[0]:
+            self._add(place, "url", "holds a name or a password; write them as `secret_headers`")
+        for word in ("headers", "secret_headers"):
+            for name in getattr(call, word):
+                if not _HEADER.fullmatch(name):
+                    self._add(place, word, f"{shown(name)} is no name of a header; write letters, digits and dashes")
+                elif name.lower() in HEADERS_OURS:
+                    self._add(place, word, f"{shown(name)} is set by longtask itself; leave it out")
+        for name in {header.lower() for header in call.headers} & {header.lower() for header in call.secret_headers}:
+            self._add(place, "secret_headers", f"and headers both set {name!r}; one name, one value")
+        for name in call.secret_headers.values():
+            if not VARIABLE.fullmatch(name):
+                self._add(
+                    place,
+                    "secret_headers",
+                    "must name variables of the worker's environment, which hold the values; one of them is no name",
+                    # which is not shown: it may be the secret itself
+                )
+        body: dict[str, Json] = {"url": call.url}
+        if "body" in call.model_fields_set:
+            body["body"] = call.body
+        if call.headers:
+            body["headers"] = dict(call.headers)
+        if call.secret_headers:
+            body["secret_headers"] = dict(call.secret_headers)
+        if call.timeout is not None:
+            body["timeout_ms"] = self._ms(call.timeout, place, "timeout")
+        repeatable = step.repeatable if "repeatable" in step.model_fields_set else False
+        return StepSpec(Kind.CALL, body, pool=self._pool, repeatable=repeatable, **self._tries(step))
 
     def _artifact(self, step: Step, artifact: Artifact, outer: Section) -> StepSpec:
         place = outer.below("artifact")

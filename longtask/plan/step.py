@@ -1,4 +1,4 @@
-"""The step: what it does (`run`, `function`, `agent`, `approval`, `wait` or `artifact`) and when and how often.
+"""The step: what it does (`run`, `function`, `agent`, `approval`, `wait`, `artifact`, `call`) and when and how often.
 
 Shapes only.  What must hold between words (exactly one kind, which word fits which kind) is checked in specs.py,
 where all of it is told at once.  The descriptions go into the JSON Schema: they are what an editor shows.
@@ -31,7 +31,7 @@ from .fields import (
     Words,
 )
 
-KINDS = ("run", "function", "agent", "approval", "wait", "artifact")
+KINDS = ("run", "function", "agent", "approval", "wait", "artifact", "call")
 Outputs = dict[str, TypeWord]
 
 
@@ -107,7 +107,8 @@ class Work(Words):
     )
     repeatable: bool = Field(
         default=True,
-        description="Whether an attempt with an unknown outcome may simply run again; false: a person is asked.",
+        description="Whether an attempt with an unknown outcome may simply run again; false: a person is asked.  "
+        "Of a call: false if absent; write true if the other side heeds `Idempotency-Key`.",
     )
     on_failure: OnFailure | None = Field(
         default=None, description="What to do about a failure before the same step runs again."
@@ -200,13 +201,38 @@ class Artifact(Words):
     files: Files | None = Field(default=None, description="Files of the workspace.")
 
 
+class Call(Words):
+    """Work that is done elsewhere: a POST, and a wait for its callback; holds nothing meanwhile.
+
+    Whoever is called answers with a POST of JSON to `callback.url`, within the call or days later; that JSON is the
+    step's result.
+    """
+
+    url: Text = Field(description="Where to send it: https, or http inside.  May hold `${{ … }}`.")
+    body: Any = Field(
+        default=None,
+        description="The JSON to send; may hold `${{ … }}`, `callback.url` and `callback.key` too.  Absent: the ids of "
+        "task, step and run, the key and the address of the callback.",
+    )
+    headers: dict[str, str] = Field(default_factory=dict, description="More headers.  May hold `${{ … }}`.")
+    secret_headers: dict[str, str] = Field(
+        default_factory=dict,
+        description="Headers whose value is in the worker's environment, by the name of the variable: "
+        "`{Authorization: DEPLOY_AUTH}`.",
+    )
+    timeout: Duration | None = Field(
+        default=None, description="How long to wait for the callback; the step then fails as `deadline`."
+    )
+
+
 class Step(Work):
-    """A node of the graph: exactly one of `run, function, agent, approval, wait, artifact`."""
+    """A node of the graph: exactly one of `run, function, agent, approval, wait, artifact, call`."""
 
     id: Id = Field(description="Unique within the plan: small letters, digits and underscores.")
     approval: Approval | None = Field(default=None, description="Ask a person.")
     wait: Wait | None = Field(default=None, description="Wait for a signal or a time.")
     artifact: Artifact | None = Field(default=None, description="Make an artifact.")
+    call: Call | None = Field(default=None, description="Have it done elsewhere, and wait for the callback.")
     needs: Needs | None = Field(
         default=None,
         description="Ids of the steps that it needs.  Absent: all earlier stages.  `[]`: nothing, it starts at once.",

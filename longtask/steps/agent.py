@@ -27,6 +27,7 @@ from longtask.agents.witness import VARIABLE
 from longtask.core.errors import BadPlan, LeaseLost, NotFound
 from longtask.core.model import Done, Failed, Json, JsonMap, Outcome, Parked, Released
 from longtask.core.patience import mendable
+from longtask.redaction import redact_value
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
 from longtask.steps.frames import Frame, FrameError, answer, refusal
 from longtask.steps.serving import Launched, Serving, as_written, launch
@@ -253,7 +254,9 @@ class AgentHandle(Serving):
 
     def _transcript(self) -> JsonMap:
         """The run so far, its earlier attempts included: one line for each call."""
-        lines = [json.dumps({key: row[key] for key in row if key != "fingerprint"}) for row in self._rows]
+        # a view: the journal itself holds what was answered
+        shown = [redact_value({key: row[key] for key in row if key != "fingerprint"}) for row in self._rows]
+        lines = [json.dumps(row) for row in shown]
         head = {"step": self.assignment.step, "run": self.assignment.run, "attempt": self.assignment.attempt}
         if self.assignment.spec.body.get("runtime", RECORDED) == RECORDED:
             head["note"] = recorded.BANNER

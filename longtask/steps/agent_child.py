@@ -13,9 +13,9 @@ from longtask.agents.journal import Diverged, Halted, OutcomeUnknown, Seams
 from longtask.agents.witness import Witness
 from longtask.core.errors import BadPlan
 from longtask.core.model import Failed, JsonMap
+from longtask.redaction import mask_of
 from longtask.steps import child
 from longtask.steps.frames import Channel
-from longtask.steps.masking import mask_of
 
 
 def main() -> int:
@@ -34,7 +34,7 @@ def main() -> int:
 
 def run(start: JsonMap, rows: list[JsonMap], channel: Channel) -> AgentOutcome:
     brief = Brief(**start["brief"] | {"cwd": Path(start["cwd"]), "tools": _names(start["brief"]["tools"])})
-    hidden = mask_of(start["secrets"])
+    hidden = mask_of(start["secrets"], shapes=False)
     seams = Seams(rows, channel, Witness(brief.step, brief.run, start["witness"]), hidden.value)
     if seams.replaying:
         channel.send("note", text=f"goes on: {len(rows)} calls of this run are in its journal and are not made again\n")

@@ -19,8 +19,8 @@ from longtask.agents.witness import VARIABLE, Witness
 from longtask.core.errors import NotFound, StoreError
 from longtask.core.model import Done, Failed, Json, Outcome, Stopped
 from longtask.core.patience import mendable
+from longtask.redaction import Mask, redact_bytes
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Records, Render
-from longtask.steps.masking import Mask
 from longtask.steps.output import failure_digest, plain, tail
 from longtask.steps.process import Exit, Process
 from longtask.steps.progress import Parser, parser
@@ -140,7 +140,7 @@ class CommandHandle:
             return Failed(ended.start_failed, retryable=False)
         text = bytes(self._whole)
         name = f"output/{self._assignment.step}.{self._assignment.attempt}.txt"
-        sealed = (self._desk.put_artifact(name, text, "text/plain"),) if text else ()
+        sealed = (self._desk.put_artifact(name, redact_bytes(text), "text/plain"),) if text else ()
         if ended.stopped and self._silent:
             return Failed(f"silent for more than {self._silence_ms} ms, and stopped", digest="silent", artifacts=sealed)
         if ended.stopped:

@@ -17,9 +17,9 @@ from typing import Any
 from longtask.agents.witness import VARIABLE
 from longtask.core.errors import NotFound
 from longtask.core.model import Done, Failed, Outcome
+from longtask.redaction import mask_of
 from longtask.steps.called import checked, failed, find
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
-from longtask.steps.masking import mask_of
 from longtask.steps.output import without_noise
 from longtask.steps.serving import Serving, as_written, launch
 

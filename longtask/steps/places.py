@@ -18,8 +18,8 @@ from typing import IO
 from longtask.agents.journal import resume_tree
 from longtask.core.errors import LeaseLost, Refused, WorkspaceError
 from longtask.core.model import Done, Failed, JsonMap, Kind, Outcome
+from longtask.redaction import mask_of
 from longtask.steps.contract import Assignment, Desk, Executor, Handle
-from longtask.steps.masking import mask_of
 from longtask.steps.output import tail
 from longtask.steps.process import Process, allowed_environment
 from longtask.steps.surroundings import mark_of
@@ -196,7 +196,7 @@ class Places:
     def _secrets_in(self, workspace: Workspace, wt: Worktree, assignment: Assignment) -> list[str]:
         """Names of the secrets whose values stand in what was changed: a commit is for everybody, and for ever."""
         patch = workspace.leftover_patch(wt) if assignment.secrets else None
-        return [name for name in assignment.secrets if patch and mask_of([name]).whole(patch) != patch]
+        return [name for name in assignment.secrets if patch and mask_of([name], shapes=False).whole(patch) != patch]
 
     def _keep_edits(self, workspace: Workspace, wt: Worktree, desk: Desk) -> None:
         """What a failed run had edited stays reachable, if it can be; the next run begins anew."""
@@ -223,7 +223,7 @@ class Places:
             desk.output("note", f"left over and too large to keep: {listed}\n".encode())
             return outcome
         name = f"leftovers/{assignment.step}.{assignment.attempt}.patch"
-        kept: JsonMap = desk.put_artifact(name, hidden.whole(patch), "text/x-patch")
+        kept: JsonMap = desk.put_artifact(name, mask_of(assignment.secrets, shapes=False).whole(patch), "text/x-patch")
         desk.output("note", f"left over, not committed (artifact {name}): {listed}\n".encode())
         return replace(outcome, artifacts=(*outcome.artifacts, kept))
 

@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from longtask.core.errors import NotFound
+from longtask.redaction import Mask
 from longtask.steps import warden
 from longtask.steps.frames import FRAMES_FD, Decoder, Frame, FrameError, encode
-from longtask.steps.masking import Mask
 
 READ_BYTES_MAX = 256 * 1024  # of one call of `read` or `frames`: a flood must not stop the worker's other steps
 PIPE_BYTES = 256 * 1024  # more than the system's 64 KiB, so that a program seldom waits for the worker's next round
@@ -176,7 +176,7 @@ class Process:
                     if self._exit is None:
                         continue
                     content = b""
-                mask = self._masks.setdefault(stream, Mask(self._hidden))
+                mask = self._masks.setdefault(stream, Mask(self._hidden, shapes=False))
                 if content:
                     shown = mask.feed(content)
                 else:
@@ -218,7 +218,7 @@ class Process:
                 break
             taken += len(content)
             self._alive_at = _now_ms()
-            found += [Mask(self._hidden).value(frame) for frame in self._decoder.feed(content)]
+            found += [Mask(self._hidden, shapes=False).value(frame) for frame in self._decoder.feed(content)]
         return found
 
     def stop(self, grace_ms: int) -> None:

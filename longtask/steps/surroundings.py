@@ -1,7 +1,7 @@
 """What the process tree of an attempt is given: a scratch folder, a working folder, and an allow-listed environment.
 
 Beside the plan's `env` and the secrets that it names: TMPDIR, and LONGTASK_TASK, _STEP, _ATTEMPT, _BASE (the commit
-that the task began from) and _HEAD (the commit of the attempt's claim).
+that the task began from) and _HEAD (the commit of the attempt's claim); and TRACEPARENT, the span of the attempt.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from longtask.core.model import Json
+from longtask.core.model import Json, Kind
 from longtask.steps.contract import Assignment, Render
 from longtask.steps.process import allowed_environment
 from longtask.steps.scratch import make_scratch
+from longtask.telemetry import ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ def surround(assignment: Assignment, place: Path | None, render: Render) -> Surr
         "LONGTASK_ATTEMPT": str(assignment.attempt),
         "LONGTASK_BASE": assignment.first_commit or "",
         "LONGTASK_HEAD": assignment.base or "",
+        ids.VARIABLE: traceparent_of(assignment),
     }
     return Surroundings(env, place or scratch / "work", scratch)
 
@@ -51,6 +53,12 @@ def surround(assignment: Assignment, place: Path | None, render: Render) -> Surr
 def mark_of(assignment: Assignment) -> str:
     """What its processes carry, so that they are found whatever becomes of their parents."""
     return f"{assignment.task_id}/{assignment.step}/{assignment.attempt}"
+
+
+def traceparent_of(assignment: Assignment) -> str:
+    """An agent's own calls hang under its run."""
+    run = assignment.run if assignment.spec.kind is Kind.AGENT else None
+    return ids.traceparent(assignment.task_id, assignment.step, assignment.attempt, run)
 
 
 def as_text(value: Json) -> str:

@@ -30,6 +30,10 @@ from typing import NamedTuple, Protocol
 from longtask.core.change import Change, MutexRow, OfferRow, TicketRow
 from longtask.core.events import Event
 from longtask.core.model import Json, JsonMap, Lease, MutexView, Signal, Step, StepSpec, Task
+from longtask.store.callers import Callers
+from longtask.store.gauges import Gauges
+from longtask.store.outward import Notice as Notice
+from longtask.store.outward import Outward
 
 
 class Ref(NamedTuple):
@@ -125,6 +129,7 @@ class ArtifactEntry:
     at: int
 
 
+AUDIT_KEPT_MS = 400 * 86_400_000  # a year, and time to look at it
 BLOB_UNUSED_MS = 7 * 86_400_000  # so long after its last use nothing that is about to be recorded can name it
 BLOB_CONDEMNED_MS = 120_000  # a collector that has not taken the bytes away by then never will
 
@@ -230,7 +235,7 @@ class Tx(Protocol):
         nothing written, and a group goes on.  Taking one never waits for another transaction."""
 
 
-class Store(Protocol):
+class Store(Callers, Outward, Gauges, Protocol):
     def now(self) -> int: ...
     def group(self) -> AbstractContextManager[None]: ...
     def create(self, task_id: str) -> AbstractContextManager[Tx]:
@@ -351,6 +356,19 @@ class Store(Protocol):
         """Events of all tasks after the cursor ("": from the first), and the next cursor.
 
         Those of one task come in their order, and none is ever passed over: an event that commits late comes late."""
+
+    def tail(self, cursor: str, limit: int) -> list[tuple[Event, str]]:
+        """The same, each event with the cursor behind it.  A cursor is one number, or several joined by dots; those of
+        one database, compared number by number, stand in the order of the feed."""
+
+    def feed_end(self) -> str:
+        """The cursor behind all that the feed can tell now."""
+
+    def heads(self, task_ids: Sequence[str]) -> dict[str, int]:
+        """The number of the newest event, by task; who is not there is not named."""
+
+    def progress_of(self, task_ids: Sequence[str], limit: int) -> list[tuple[str, Progress]]:
+        """As `progress`, of many tasks at once, each with its task."""
 
     def journal(self, ref: Ref, run: int) -> list[JournalRow]: ...
     def checkpoint(self, ref: Ref, run: int) -> Checkpoint | None:

@@ -13,6 +13,7 @@ from longtask.core.errors import NotFound, Refused
 from longtask.core.events import Event
 from longtask.core.model import POOL_DEFAULT, Lease, Signal, Step, StepSpec, Task
 from longtask.core.policy import CALL_MS
+from longtask.store.access import SqlAccess
 from longtask.store.base import SqlBlocks, below, load_object
 from longtask.store.contract import (
     ArtifactEntry,
@@ -26,6 +27,8 @@ from longtask.store.contract import (
     Ref,
     WorkerRow,
 )
+from longtask.store.gauging import SqlGauges
+from longtask.store.outbound import SqlOutbound
 from longtask.store.rows import TASK_WIDTH, Row, pool_column, to_event, to_lease, to_signal, to_step, to_task
 from longtask.store.upkeep import SqlUpkeep
 
@@ -232,8 +235,22 @@ class SqlReads(SqlBlocks):
         return [to_event(row) for row in rows]
 
     def feed(self, cursor: str, limit: int) -> tuple[list[Event], str]:
-        events = [to_event(row) for row in self.select("feed", {"cursor": int(cursor or 0), "limit": below(limit)})]
-        return events, str(events[-1].pos) if events else cursor
+        told = self.tail(cursor, limit)
+        return [event for event, _ in told], told[-1][1] if told else cursor
+
+    def tail(self, cursor: str, limit: int) -> list[tuple[Event, str]]:
+        rows = self.select("feed", {"cursor": int(cursor or 0), "limit": below(limit)})
+        return [(event, str(event.pos)) for event in map(to_event, rows)]
+
+    def feed_end(self) -> str:
+        return str(self.select("feed_end", {})[0][0])
+
+    def heads(self, task_ids: Sequence[str]) -> dict[str, int]:
+        return {row[0]: row[1] for row in self.select("heads", {"ids": dump_json(list(task_ids))})}
+
+    def progress_of(self, task_ids: Sequence[str], limit: int) -> list[tuple[str, Progress]]:
+        rows = self.select("progress_of", {"ids": dump_json(list(task_ids)), "limit": below(limit)})
+        return [(row[0], Progress(*row[1:])) for row in rows]
 
     def journal(self, ref: Ref, run: int) -> list[JournalRow]:
         return [_journal_row(row) for row in self.select("journal", {**_step(ref), "run": run})]
@@ -303,7 +320,7 @@ def _step(ref: Ref) -> dict[str, Any]:
     return {"task_id": ref.task_id, "step": ref.step}
 
 
-class SqlStore(SqlPeeks, SqlAttempts, SqlReads, SqlUpkeep):
+class SqlStore(SqlPeeks, SqlAttempts, SqlReads, SqlUpkeep, SqlAccess, SqlOutbound, SqlGauges):
     """`contract.Store`.  Output may lie elsewhere, so it is the dialect's."""
 
     @abstractmethod

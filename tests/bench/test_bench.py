@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from bench import result
+from bench import result, streams
 from bench.probe import BEGIN, COMMIT, Recorder, commits, replayed, ungrouped
 from bench.result import judged, written
 from bench.tasks import DATABASE, chain, copied, fan_out, has_ended, parts_at, submitted, work, worked_off
@@ -22,6 +22,7 @@ NAMES = {sql: name for name, sql in load("sqlite").items()}
 STATEMENTS_MAX = 10
 STATED = (  # the goals
     "chain fanout_1000 fanout_10000 fanout_100000 lock_100000 many parked cold_start bytes_per_step hello takeover "
+    "streams_delivered streams_p99 streams_memory "
     "pg_chain pg_fanout_1000 pg_fanout_10000 pg_many pg_parked pg_bytes_per_step pg_takeover"
 )
 
@@ -98,6 +99,12 @@ def test_locks_are_measured_from_lock_to_commit(tmp_path):
     submitted(tmp_path / "new", fan_out(3), fault=locks)
     assert 0 < locks.longest_s < 60
     assert locks.busiest_s <= locks.longest_s + 0.1
+
+
+def test_a_few_clients_of_a_stream_are_told_everything(tmp_path):
+    found = streams.measured(clients=6, run_s=0.5, warm=2)
+    assert found.delivered_percent == 100
+    assert 0 <= found.p50_ms <= found.p99_ms < 60_000
 
 
 def test_every_stated_workload_is_there():

@@ -6,10 +6,10 @@ import signal
 from pathlib import Path
 
 from longtask import __version__
-from longtask.cli.fleet import pool_maps
 from longtask.core.model import POOL_SYSTEM
 from longtask.store.contract import PoolLoad, WorkerRow
 from longtask.store.sqlite import SqliteStore
+from longtask.views.fleet import pool_maps
 from tests.cli.shell import Shell, until
 
 INSIDE = {"LONGTASK_STEP": "x"}  # no worker is started from inside a step

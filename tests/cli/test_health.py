@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from longtask.cli.health import judged
 from longtask.engine.loop import Pulse
+from longtask.views.health import judged
 from tests.cli.shell import Shell, until
 
 

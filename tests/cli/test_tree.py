@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from longtask.cli.paint import cells, clean, cropped, first_line, text_of
-from longtask.cli.picture import Picture
-from longtask.cli.tree import WHOLE, as_map, duration, lines
+from longtask.cli.paint import cells, cropped, text_of
+from longtask.cli.tree import WHOLE, lines
 from longtask.core.model import Kind, Role, Step, StepState, Tally, Task, TaskOptions, WaitingFor
 from longtask.store.contract import Progress
+from longtask.views.documents import picture_map
+from longtask.views.picture import Picture
+from longtask.views.text import clean, first_line
+from longtask.views.words import duration
 
 S = StepState
 NOW = 1_750_000_000_000
@@ -132,5 +135,5 @@ def test_durations_are_short(ms: int, text: str, whole: str):
 
 
 def test_the_map_tells_what_was_left_out():
-    assert as_map(picture(step("a"), left_out=3))["steps_left_out"] == 3
+    assert picture_map(picture(step("a"), left_out=3))["steps_left_out"] == 3
     assert any("and 3 more steps" in line for line in shown(step("a"), left_out=3))

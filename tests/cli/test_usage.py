@@ -14,12 +14,19 @@ from longtask.cli.app import COMMANDS, make_app
 from longtask.cli.help import reference
 from tests.cli.shell import LONGTASK, Shell
 
-ALL = [*(name for name in COMMANDS if name != "plan"), "plan check", "plan show", "plan schema"]
+GROUPS = {
+    "plan": "check show schema",
+    "token": "create list rotate revoke",
+    "webhook": "add list remove replay enable",
+}
+ALL = [name for name in COMMANDS if name not in GROUPS]
+ALL += [f"{group} {name}" for group, names in GROUPS.items() for name in names.split()]
 
 
-def test_every_command_of_the_first_part_is_there():
-    words = "run plan ls show why watch events logs diff approve reject signal pause resume cancel retry skip"
-    assert set(f"{words} artifacts worker health fleet doctor init demo migrate prune".split()) == set(COMMANDS)
+def test_every_command_is_there():
+    words = "run plan ls show why watch events logs trace diff approve reject signal pause resume cancel retry skip"
+    words += " artifacts worker health fleet doctor init demo migrate prune up server token audit webhook login logout"
+    assert set(words.split()) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from longtask.cli.health import judged
 from longtask.core.errors import StoreBusy, StoreError, StoreUnavailable
 from longtask.core.model import Done
 from longtask.core.patience import PATIENCE_MS
 from longtask.engine.loop import ERRORS_MAX, Loop, Pulse
 from longtask.store.contract import WorkerRow
+from longtask.views.health import judged
 from tests.engine.world import HANG, World, step
 from tests.steps.trees import until
 

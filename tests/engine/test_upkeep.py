@@ -16,8 +16,10 @@ from longtask.core.events import StepCompleted
 from longtask.core.model import Task, TaskState
 from longtask.engine import upkeep
 from longtask.engine.upkeep import AGAIN_MS, DROP_WITHIN_MS, ROUND_EVERY_MS, Keeper, Upkeep
+from longtask.store.access import first_id
 from longtask.store.artifacts import ArtifactStore
-from longtask.store.contract import BLOB_CONDEMNED_MS, BLOB_UNUSED_MS, Blob
+from longtask.store.callers import Audit, RequestKey
+from longtask.store.contract import AUDIT_KEPT_MS, BLOB_CONDEMNED_MS, BLOB_UNUSED_MS, Blob
 from longtask.store.sqlite import SqliteStore
 from tests.conformance.databases import Clock
 from tests.conformance.play import act, claim, ready, submit
@@ -482,3 +484,17 @@ def test_the_keeper_goes_on_after_an_error_and_ends_when_told(house, monkeypatch
     keeper.stop()
     assert failed.is_set() and len(house.tasks()) == 1
     assert not [thread for thread in threading.enumerate() if thread.name == "upkeep" and thread.is_alive()]
+
+
+def test_the_audit_is_kept_for_a_year_and_answers_for_a_day(house):
+    store, now = house.store, house.store.now()
+    rows = [Audit(first_id(now + n), now + n, "ann", None, "::1", "POST /v1/tasks") for n in (0, 1)]
+    store.begin_audit(rows)
+    store.begin_request(RequestKey("ann", "k", "r"), "d", "h")
+    house.clock.forward(AUDIT_KEPT_MS)
+    assert list(house.upkeep.round())
+    assert store.audit(task_id=None, who=None, before="", limit=9) == rows[::-1]
+    house.clock.forward(1)
+    assert list(house.upkeep.round()) == [1]
+    assert store.audit(task_id=None, who=None, before="", limit=9) == rows[1:]
+    assert house.upkeep.done.rows == 2

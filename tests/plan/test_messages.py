@@ -121,7 +121,8 @@ def test_what_stands_above_the_steps(text, messages):
         ("just text", "step number 1: it must be a mapping of names to values, found 'just text'"),
         (
             "{id: a}",
-            "step 'a': the step does nothing; give it one of run, function, agent, approval, wait or artifact",
+            "step 'a': the step does nothing; give it one of run, function, agent, approval, wait, artifact "
+            "or call",
         ),
         (
             "{id: a, run: x, function: 'm:f'}",
@@ -217,9 +218,9 @@ def test_what_stands_above_the_steps(text, messages):
             (
                 f"{{id: a, {word}: {{}}}}",
                 f"step 'a': `{word}:` steps come with a later version; this one knows run, function, agent, approval, "
-                "wait and artifact",
+                "wait, artifact and call",
             )
-            for word in ("call", "task", "planner")
+            for word in ("task", "planner")
         ),
         ("{id: a, run: x, mutex: a b}", "step 'a': mutex 'a b' is no name; write a word such as 'staging'"),
         (
@@ -321,6 +322,51 @@ def test_what_stands_above_the_steps(text, messages):
             "step 'a': timeout does not apply to wait steps; write `timeout` inside the wait",
         ),
         ("{id: a, wait: {poll: x}}", "step 'a': `poll` comes with a later version of the language; leave it out"),
+        # call
+        ("{id: a, call: {}}", "step 'a': call.url is missing"),
+        ("{id: a, call: {url: x}}", "step 'a': call.url 'x' is no address; write https://HOST/PATH"),
+        ("{id: a, call: {url: 'ftp://x/y'}}", "step 'a': call.url 'ftp://x/y' is no address; write https://HOST/PATH"),
+        (
+            "{id: a, call: {url: 'https://me:pw@x/'}}",
+            "step 'a': call.url holds a name or a password; write them as `secret_headers`",
+        ),
+        (
+            "{id: a, call: {url: 'https://x', headers: {'a b': c}}}",
+            "step 'a': call.headers 'a b' is no name of a header; write letters, digits and dashes",
+        ),
+        (
+            "{id: a, call: {url: 'https://x', headers: {Idempotency-Key: c}}}",
+            "step 'a': call.headers 'Idempotency-Key' is set by longtask itself; leave it out",
+        ),
+        (
+            "{id: a, call: {url: 'https://x', headers: {A: c}, secret_headers: {a: B}}}",
+            "step 'a': call.secret_headers and headers both set 'a'; one name, one value",
+        ),
+        (
+            "{id: a, call: {url: 'https://x', secret_headers: {A: 'Bearer x y'}}}",
+            "step 'a': call.secret_headers must name variables of the worker's environment, which hold the values; one "
+            "of them is no name",
+        ),
+        (
+            "{id: a, call: {url: 'https://x', timeout: 0s}}",
+            "step 'a': call.timeout must be longer than nothing; leave it out for no limit",
+        ),
+        (
+            "{id: a, call: {url: 'https://x'}, timeout: 3m}",
+            "step 'a': timeout does not apply to call steps; write `timeout` inside the call",
+        ),
+        (
+            "{id: a, call: {url: 'https://x'}, secrets: [B]}",
+            "step 'a': secrets does not apply to call steps; write `secret_headers` inside the call",
+        ),
+        (
+            "{id: a, run: x, env: {A: '${{ callback.url }}'}}",
+            "step 'a': env.A: 'callback' is not known here; only what a `call` sends may name it",
+        ),
+        (
+            "{id: a, call: {url: 'https://x', body: {a: ['${{ callback.token }}']}}}",
+            "step 'a': call.body.a[0]: unknown name 'callback.token'; a call has callback.url and callback.key",
+        ),
         # artifact
         ("{id: a, artifact: {}}", "step 'a': an artifact is one of patch, report, files; found none"),
         (
@@ -408,7 +454,7 @@ def test_fixes_of_fixes_go_four_deep():
         ),
         (
             "{id: a, run: x, env: {A: '${{ foo }}'}}",
-            "step 'a': env.A: unknown name 'foo'; an expression knows steps, item, index, task",
+            "step 'a': env.A: unknown name 'foo'; an expression knows steps, item, index, task, callback",
         ),
         (
             "{id: a, run: x, env: {A: '${{ stesp.b.outputs.c }}'}}",

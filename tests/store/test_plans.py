@@ -28,14 +28,18 @@ SCANS = {
     "unheard": "SCAN i USING INDEX inbox_unheard",  # of signals that are still being told only
     "asking": "SCAN s USING INDEX step_asking",  # of steps that ask a person only
     "last_task": "SCAN t",  # by its key backwards, one row
+    "open_notices": "SCAN notice USING INDEX notice_open",  # of signals that are still being copied only
     "newest_event": "SCAN event",  # by its key backwards, one row
     "workers": "SCAN worker USING INDEX worker_seen",  # newest first, up to the limit
     "worker_loads": "SCAN lease",  # of running steps only
     "pool_loads": "SCAN o USING COVERING INDEX offer_next",  # of tasks that a worker may serve only, pool by pool
+    "open_counts": "SCAN task USING INDEX task_open; SCAN t",  # of open tasks only, up to the limit
+    "queues": "SCAN offer USING COVERING INDEX offer_next; SCAN o",  # of tasks with something ready, up to the limit
     "pool_named": "SCAN t USING COVERING INDEX task_open",  # of open tasks only, when a worker begins
 }
 # Sorting what a partial index found: few rows, and none of them a whole task's.
 SORTS = {"asking", "running", "progress", "unheard", "worker_loads", "callable"}
+SORTS |= {"queues"}  # by pool, up to the limit
 SORTS |= {"tickets"}  # may be those of a whole task: for a look, not for a round
 
 
@@ -103,8 +107,28 @@ def test_no_statement_reads_a_whole_table(line, name):
         ("edges", "SEARCH e USING PRIMARY KEY (task_n=? AND (need,step)>(?,?))"),
         ("prunable", "SEARCH t USING INDEX task_ended (ended_at>? AND ended_at<?)"),
         ("stored_values", "SEARCH s USING INDEX step_value ((task_n,key)>(?,?))"),
+        ("calls", "SEARCH j USING INDEX sqlite_autoindex_run_journal_1 (task_n=? AND step=?)"),
         ("stale_blobs", "SEARCH blob USING INDEX blob_used (used_at<?)"),
         ("blob_named", "SEARCH a USING INDEX artifact_digest (digest=?)"),
+        ("token_by_hash", "SEARCH token USING INDEX sqlite_autoindex_token_2 (hash=?)"),
+        ("token_by_hash", "SEARCH token USING INDEX sqlite_autoindex_token_3 (old_hash=?)"),
+        ("end_audit", "SEARCH audit USING PRIMARY KEY (id=?)"),
+        ("audit", "SEARCH audit USING PRIMARY KEY (id<?)"),
+        ("audit_of_task", "SEARCH audit USING INDEX audit_of_task (task_id=? AND id<?)"),
+        ("audit_of_person", "SEARCH audit USING INDEX audit_of_person (who=? AND id<?)"),
+        ("forget_audit", "SEARCH audit USING PRIMARY KEY (id<?)"),
+        ("request", "SEARCH request USING PRIMARY KEY (caller=? AND key=? AND route=?)"),
+        ("forget_requests", "SEARCH request USING COVERING INDEX request_expires (expires_at<?)"),
+        ("webhook", "SEARCH webhook USING PRIMARY KEY (id=?)"),
+        ("hold_webhook", "SEARCH webhook USING PRIMARY KEY (id=?)"),
+        ("move_webhook", "SEARCH webhook USING PRIMARY KEY (id=?)"),
+        ("use_link", "SEARCH link USING PRIMARY KEY (id=?)"),
+        ("forget_links", "SEARCH link USING COVERING INDEX link_expires (expires_at<?)"),
+        ("notice", "SEARCH notice USING INDEX notice_delivery (delivery=? AND workspace_id=?)"),
+        ("forget_notices", "SEARCH notice USING INDEX notice_at (at<?)"),
+        ("open_tasks", "SEARCH t USING INDEX task_open (n>?)"),
+        ("open_tasks_of_workspace", "SEARCH t USING INDEX task_open_of_workspace (workspace_id=? AND n>?)"),
+        ("feed_probe", "SEARCH event USING INTEGER PRIMARY KEY (rowid>?)"),
         ("prune_step", "SEARCH step USING PRIMARY KEY (task_n=? AND key=?)"),
         ("prune_event", "SEARCH event USING COVERING INDEX event_seq (task_n=? AND seq=?)"),
     ],

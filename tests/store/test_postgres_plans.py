@@ -19,7 +19,14 @@ from tests import postgres
 from tests.conformance.play import blocked, claim, ready, submit
 
 TASKS, STEPS = 200, 100
-SMALL = {"migration", "workspace", "worker", "mutex"}  # rows of what is there now, not of what there ever was
+SMALL = {
+    "migration",
+    "workspace",
+    "worker",
+    "mutex",
+    "webhook",
+    "signing_key",
+}  # rows of what is there now, not of what there ever was
 CATALOG = {"damage", "dead_rows", "oldest_snapshots", "old_snapshots"}  # look at the server's own tables, for `doctor`
 
 # Statements that read a whole table or index, and why that is right.
@@ -29,17 +36,19 @@ SCANS = {
     "tickets": "index mutex_ticket_pkey",  # the same
     "closing": "index step_untold; index task_closing",  # of untold steps, and of closing tasks
     "unsettled": "index step_untold",  # of untold steps only, up to the limit
+    "open_notices": "index notice_open",  # of signals that are still being copied only
     "unheard": "index inbox_unheard",  # of signals that are still being told only
     "last_task": "index task_pkey",  # by its key backwards, one row
     "pool_loads": "index offer_next",  # of tasks that a worker may serve only, pool by pool
+    "open_counts": "index task_open",  # of open tasks only, up to the limit
     "pool_named": "index task_open",  # of open tasks only, when a worker begins
     "prunable": "index task_open",  # of open tasks, which may be somebody's child
     "worker_loads": "all of lease",  # of running steps only
 }
 # Sorting what an index found: few rows, none of them a whole task's, or (incrementally) rows that fall due together.
 SORTS = {
-    "asking", "asking_of_task", "callable", "children", "claimable", "feed", "leases", "mutexes", "offers",
-    "owned_open", "progress", "prune_inbox", "ready", "stored_values", "unheard", "worker_loads",
+    "asking", "asking_of_task", "callable", "children", "claimable", "feed", "feed_probe", "leases", "mutexes",
+    "offers", "owned_open", "progress", "prune_inbox", "queues", "ready", "stored_values", "unheard", "worker_loads",
 }  # fmt: skip
 
 # The rows of one task that has ended, again under many numbers.
@@ -74,6 +83,18 @@ insert into mutex_ticket (name, task_n, step, at, called_at)
     select 'm' || x % 5, g, 's' || x, 5, 0 from generate_series(1190, 1190 + 10) g, generate_series(1, 50) x;
 insert into outbox (task_n, step, kind, target, due_at)
     select g, 's', 'create', 'x', 5 from generate_series(1000, 1200) g;
+insert into token (id, name, hash, old_until, roles, created_by, created_at, used_at)
+    select 'id ' || g, 'n', 'hash ' || g, 0, '[]', 'x', 5, 5 from generate_series(1, 5000) g;
+insert into audit (id, at, who, address, action, task_id, status, outcome)
+    select 'id ' || g, g, 'who ' || g % 50, 'a', 'x', case when g % 2 = 0 then 'task ' || g % 500 end, 200, ''
+    from generate_series(1, 50000) g;
+insert into link (id, task_id, step, ask, who, created_by, created_at, expires_at)
+    select 'id ' || g, 't', 's', 1, 'x', 'x', 5, g from generate_series(1, 20000) g;
+insert into notice (workspace_id, delivery, name, sender, at, copied, payload)
+    select 'w' || g % 5, 'd ' || g, 'ci', 'x', g, case when g % 5000 = 0 then 0 end, '{{}}'
+    from generate_series(1, 20000) g;
+insert into request select g, g, g, 200, 'who ' || g % 50, 'key ' || g, 'route', 'd', 'h', '{{}}'
+    from generate_series(1, 20000) g;
 """
 
 
@@ -219,6 +240,24 @@ def test_no_statement_reads_a_whole_table(line, name):
         ("blob_named", "artifact_digest", "digest"),
         ("prunable", "task_ended", "ended_at n"),
         ("stale_blobs", "blob_used", "used_at"),
+        ("token_by_hash", "token_hash_key", "hash"),
+        ("token_by_hash", "token_old_hash_key", "old_hash"),
+        ("end_audit", "audit_pkey", "id"),
+        ("audit", "audit_pkey", "id"),
+        ("audit_of_task", "audit_of_task", "task_id id"),
+        ("audit_of_person", "audit_of_person", "who id"),
+        ("forget_audit", "audit_pkey", "id"),
+        ("request", "request_pkey", "caller key route"),
+        ("end_request", "request_pkey", "caller key route"),
+        ("forget_requests", "request_expires", "expires_at"),
+        ("link", "link_pkey", "id"),
+        ("use_link", "link_pkey", "id"),
+        ("forget_links", "link_expires", "expires_at"),
+        ("notice", "notice_delivery", "delivery workspace_id"),
+        ("forget_notices", "notice_at", "at"),
+        ("open_tasks", "task_open", "n"),
+        ("open_tasks_of_workspace", "task_open_of_workspace", "workspace_id n"),
+        ("feed_probe", "event_feed", "xid"),
     ],
 )
 def test_what_a_statement_is_found_by(line, name, index, condition):

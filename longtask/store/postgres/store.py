@@ -37,15 +37,17 @@ from longtask.store.postgres.session import Session, Trace
 from longtask.store.postgres.trouble import broken, told
 from longtask.store.queries import load, numbered
 from longtask.store.reads import SqlStore
-from longtask.store.rows import TASK_COLUMNS, Row, to_event, to_lease
+from longtask.store.rows import TASK_COLUMNS, Row, pool_column, to_event, to_lease
 
 FATE_PATIENCE_S = 15.0  # how long the fate of a commit is asked for: longer than a server keeps a silent transaction
 FATE_EVERY_S = 0.05
 LEARN_EVERY_MS = 60_000  # after so long without a look at the server's clock it is asked for
 STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps, where one does
+CLAIMABLE_HERE = "claimable_here"
 TRACED = ("insert_events", "insert_signal")  # who repeats any other write does no harm
 ID = TASK_COLUMNS.index("id")
 CURSOR = re.compile(r"([0-9]{1,19})\.([0-9]{1,18})")
+POS_MAX = 10**18 - 1  # no event has it
 
 
 def _trace(name: str, params: Params) -> tuple[str, Params]:
@@ -120,7 +122,8 @@ class PostgresStore(SqlStore):
         self._told_at = 0.0
         self._ahead_ms = 0  # of the server's clock, against our steady one
         self._learned_at = 0
-        texts = {**self.queries, fusing.NAME: fusing.fused(self.queries)}
+        here = f"{self.queries['claimable']} for no key update of t skip locked"
+        texts = {**self.queries, fusing.NAME: fusing.fused(self.queries), CLAIMABLE_HERE: here}
         statements = {name: numbered(sql) for name, sql in texts.items()}
         self._answering = {name for name, sql in self.queries.items() if re.search(r"\breturning\b", sql)}
         self._pool = Pool(self.address, statements, trace, lines_max)
@@ -439,6 +442,15 @@ class PostgresStore(SqlStore):
 
     # peeks
 
+    def claimable(self, pool: str, limit: int) -> list[Ref]:
+        """Within a group it is no peek: it holds what it answers and passes over what others hold, so that workers who
+        look at once find different tasks."""
+        if not self.here.group:
+            return super().claimable(pool, limit)
+        self._lock(self.here)
+        params = {"pool": pool_column(pool), "now": self.now(), "limit": below(limit)}
+        return [Ref(*row) for row in self.select(CLAIMABLE_HERE, params)]
+
     def look(self, limit: int) -> Found:
         """In one journey: each by itself takes as long to come and go as to be answered."""
         now = self.now()
@@ -476,13 +488,16 @@ class PostgresStore(SqlStore):
 
     # reads
 
-    def feed(self, cursor: str, limit: int) -> tuple[list[Event], str]:
+    def tail(self, cursor: str, limit: int) -> list[tuple[Event, str]]:
         place = CURSOR.fullmatch(cursor or "0.0")
         if place is None:
             raise Refused(f"cursor {cursor!r} is none of this database; begin without one")
         rows = self.select("feed", {"xid": place[1], "pos": int(place[2]), "limit": below(limit)})
-        events = [to_event(row[:-1]) for row in rows]
-        return events, f"{rows[-1][-1]}.{rows[-1][-2]}" if rows else cursor
+        return [(to_event(row[:-1]), f"{row[-1]}.{row[-2]}") for row in rows]
+
+    def feed_end(self) -> str:
+        """Behind every event of a transaction older than the oldest that runs: any other one will be told."""
+        return f"{int(self.select('feed_end', {})[0][0]) - 1}.{POS_MAX}"
 
     # upkeep
 

@@ -509,3 +509,207 @@ returning 1
 delete from chunk where task_id = :task_id
 and (step, attempt, n) in (select step, attempt, n from chunk where task_id = :task_id limit :limit)
 returning 1
+
+-- --- callers ------------------------------------------------------------------------------------------------------
+
+-- name: token_by_hash
+select id, name, roles, workspaces, created_by, created_at, expires_at, revoked_at, used_at, hash, null
+from token where hash = :hash
+union all
+select id, name, roles, workspaces, created_by, created_at, expires_at, revoked_at, used_at, old_hash, old_until
+from token where old_hash = :hash
+
+-- name: tokens
+select id, name, roles, workspaces, created_by, created_at, expires_at, revoked_at, used_at
+from token where id > :after order by id limit :limit
+
+-- name: insert_token
+insert into token (id, name, hash, old_hash, old_until, roles, workspaces, created_by, created_at, expires_at,
+    revoked_at, used_at, body)
+values (:id, :name, :hash, null, 0, :roles, :workspaces, :created_by, :created_at, :expires_at, null, 0, null)
+on conflict (id) do nothing
+
+-- name: rotate_token
+update token set old_hash = case when hash = :hash then old_hash else hash end, hash = :hash, old_until = :old_until,
+    expires_at = :expires_at
+where id = :id and revoked_at is null
+returning 1
+
+-- name: revoke_token
+update token set revoked_at = coalesce(revoked_at, :now) where id = :id
+returning 1
+
+-- name: touch_token
+update token set used_at = :now where id = :id and used_at < :before
+
+-- name: audit
+select id, at, who, token, address, action, task_id, step, status, outcome from audit
+where id < :before order by id desc limit :limit
+
+-- name: audit_of_task
+select id, at, who, token, address, action, task_id, step, status, outcome from audit
+where task_id = :task_id and task_id is not null and id < :before and (cast(:who as text) is null or who = :who)
+order by id desc limit :limit
+
+-- name: audit_of_person
+select id, at, who, token, address, action, task_id, step, status, outcome from audit
+where who = :who and id < :before order by id desc limit :limit
+
+-- name: forget_audit
+delete from audit where id in (select id from audit where id < :before order by id limit :limit)
+returning 1
+
+-- name: begin_request
+insert into request (caller, key, route, digest, holder, begun_at, done_at, expires_at, status, answer)
+values (:caller, :key, :route, :digest, :holder, :now, 0, :expires_at, 0, null)
+on conflict (caller, key, route) do update set digest = excluded.digest, holder = excluded.holder,
+    begun_at = excluded.begun_at, done_at = 0, expires_at = excluded.expires_at, status = 0, answer = null
+where request.expires_at <= :now or request.holder = :holder
+    or (request.done_at = 0 and request.begun_at <= :lost and request.digest = :digest)
+returning 1
+
+-- name: request
+select caller, key, route, digest, holder, begun_at, done_at, expires_at, status, answer from request
+where caller = :caller and key = :key and route = :route
+
+-- name: end_request
+update request set done_at = :now, status = :status, answer = :answer
+where caller = :caller and key = :key and route = :route and holder = :holder
+returning 1
+
+-- name: drop_request
+delete from request where caller = :caller and key = :key and route = :route and holder = :holder and done_at = 0
+returning 1
+
+-- name: forget_requests
+delete from request where (caller, key, route) in (
+    select caller, key, route from request where expires_at <= :now order by expires_at limit :limit)
+returning 1
+
+-- --- programs elsewhere -------------------------------------------------------------------------------------------
+
+-- name: insert_webhook
+insert into webhook (id, url, secret, types, workspace_id, created_by, created_at, version, cursor, part, since,
+    failures, due_at, holder, held_until, delivered_at, disabled_at, said)
+values (:id, :url, :secret, :types, :workspace_id, :created_by, :now, 1, :cursor, 0, :since, 0, 0, '', 0, 0, null, null)
+on conflict (id) do nothing
+
+-- name: webhook
+select id, url, secret, types, workspace_id, created_by, created_at, version, cursor, part, since, failures, due_at,
+    delivered_at, disabled_at, said
+from webhook where id = :id
+
+-- name: webhooks
+select id, url, secret, types, workspace_id, created_by, created_at, version, cursor, part, since, failures, due_at,
+    delivered_at, disabled_at, said
+from webhook where id > :after order by id limit :limit
+
+-- name: hold_webhook
+update webhook set holder = :holder, held_until = :held_until
+where id = :id and disabled_at is null and (holder = :holder or held_until <= :now)
+returning id, url, secret, types, workspace_id, created_by, created_at, version, cursor, part, since, failures, due_at,
+    delivered_at, disabled_at, said
+
+-- name: let_webhook_go
+update webhook set held_until = 0 where id = :id and holder = :holder
+
+-- name: move_webhook
+update webhook set cursor = :cursor, part = :part, failures = 0, due_at = 0, said = null,
+    delivered_at = case when :delivered_at > 0 then :delivered_at else delivered_at end
+where id = :id and holder = :holder and version = :version
+returning 1
+
+-- name: fail_webhook
+update webhook set failures = :failures, due_at = :due_at, said = :said, disabled_at = cast(:disabled_at as bigint)
+where id = :id and holder = :holder and version = :version
+returning 1
+
+-- name: replay_webhook
+update webhook set cursor = :cursor, part = 0, since = :since, failures = 0, due_at = 0, disabled_at = null, said = null,
+    version = version + 1
+where id = :id
+returning 1
+
+-- name: enable_webhook
+update webhook set part = 0, failures = 0, due_at = 0, disabled_at = null, said = null, version = version + 1
+where id = :id
+returning 1
+
+-- name: remove_webhook
+delete from webhook where id = :id
+returning 1
+
+-- name: insert_link
+insert into link (id, task_id, step, ask, digest, who, created_by, created_at, expires_at, used_at, answer)
+values (:id, :task_id, :step, :ask, :digest, :who, :created_by, :now, :expires_at, null, null)
+on conflict (id) do nothing
+
+-- name: link
+select id, task_id, step, ask, digest, who, created_by, created_at, expires_at, used_at, answer from link where id = :id
+
+-- name: use_link
+update link set used_at = :now, answer = :answer where id = :id and used_at is null
+returning 1
+
+-- name: forget_links
+delete from link where id in (select id from link where expires_at < :before order by expires_at limit :limit)
+returning 1
+
+-- name: insert_notice
+insert into notice (workspace_id, delivery, name, sender, at, copied, payload)
+values (:workspace_id, :delivery, :name, :sender, :now, 0, :payload)
+on conflict (delivery, workspace_id) do nothing
+returning n
+
+-- name: notice
+select n, workspace_id, delivery, name, sender, at, copied, payload from notice
+where delivery = :delivery and workspace_id = :workspace_id
+
+-- name: open_notices
+select n, workspace_id, delivery, name, sender, at, copied, payload from notice
+where copied is not null order by n limit :limit
+
+-- name: move_notice
+update notice set copied = cast(:copied as bigint) where n = :n
+
+-- name: forget_notices
+delete from notice where n in (
+    select n from notice where at < :before and copied is null order by at limit :limit)
+returning 1
+
+-- name: open_tasks
+select t.n, t.id from task t where t.ended_at = 0 and t.n > :after order by t.n limit :limit
+
+-- name: open_tasks_of_workspace
+select t.n, t.id from task t
+where t.ended_at = 0 and t.workspace_id = :workspace_id and t.n > :after order by t.n limit :limit
+
+-- name: insert_signing_key
+insert into signing_key (name, body, created_at) values (:name, :body, :now) on conflict (name) do nothing
+
+-- name: signing_key
+select body from signing_key where name = :name
+
+-- --- gauges -------------------------------------------------------------------------------------------------------
+
+-- name: open_counts
+select count(*), sum(case when state = 'paused' then 1 else 0 end), sum(case when state = 'closing' then 1 else 0 end),
+    sum(t.open), sum(ready), sum(running), sum(running_system), sum(merging), sum(wait_user), sum(wait_ci),
+    sum(wait_event), sum(wait_timer), sum(wait_task), sum(wait_mutex)
+from (
+    select state, open, ready, running, running_system, merging, wait_user, wait_ci, wait_event, wait_timer, wait_task,
+        wait_mutex
+    from task where ended_at = 0 order by n limit :limit
+) t
+
+-- name: queues
+select o.pool, count(*), min(o.offer_at)
+from (select pool, offer_at from offer where offer_at is not null and offer_at <= :now limit :limit) o
+group by o.pool order by o.pool
+
+-- name: calls
+select j.run, j.n, j.kind, j.name, j.tokens_in, j.tokens_out, j.micros, j.started_at, j.done_at,
+    case when :bodies = 1 then j.body end
+from run_journal j where j.task_n = (select n from task where id = :task_id) and j.step = :step
+    and j.attempt = :attempt
+order by j.run, j.n limit :limit

@@ -218,6 +218,18 @@ where e.xid >= cast(cast(:xid as text) as xid8) and (e.xid > cast(cast(:xid as t
 and e.xid < pg_snapshot_xmin(pg_current_snapshot())
 order by e.xid, e.pos limit :limit
 
+-- name: feed_end
+select cast(pg_snapshot_xmin(pg_current_snapshot()) as text)
+
+-- name: heads
+select id, seq from task where id = any (array(select jsonb_array_elements_text(cast(:ids as jsonb))))
+
+-- name: progress_of
+select t.id, p.step, p.attempt, p.done, p.total, p.text, p.at from task t
+join lease l on l.task_n = t.n
+join progress p on p.task_n = l.task_n and p.step = l.step and p.attempt = l.attempt
+where t.id = any (array(select jsonb_array_elements_text(cast(:ids as jsonb)))) limit :limit
+
 -- --- the server ---------------------------------------------------------------------------------------------------
 
 -- name: clock
@@ -268,3 +280,19 @@ select count(*) from pg_stat_activity where backend_type = 'client backend'
 select relname, n_live_tup, n_dead_tup from pg_stat_user_tables
 where schemaname = current_schema() and n_dead_tup > 20000 and n_dead_tup > 4 * n_live_tup
 order by n_dead_tup desc limit 20
+
+-- name: insert_audit
+insert into audit (id, at, who, token, address, action, task_id, step, status, outcome)
+select r.v ->> 0, cast(r.v ->> 1 as bigint), r.v ->> 2, r.v ->> 3, r.v ->> 4, r.v ->> 5, r.v ->> 6, r.v ->> 7,
+    cast(r.v ->> 8 as integer), r.v ->> 9
+from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+on conflict (id) do nothing
+
+-- name: end_audit
+update audit set status = cast(r.v ->> 1 as integer), outcome = r.v ->> 2, task_id = coalesce(task_id, r.v ->> 3)
+from jsonb_array_elements(cast(:rows as jsonb)) r (v) where audit.id = r.v ->> 0
+
+-- name: feed_probe
+-- (number, cursor before it, instant) of the first event whose number, that of its transaction, is not below.
+select cast(cast(e.xid as text) as bigint), cast(e.xid as text) || '.' || (e.pos - 1), e.at from event e
+where e.xid >= cast(cast(:number as text) as xid8) order by e.xid, e.pos limit 1

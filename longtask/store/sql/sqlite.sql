@@ -121,6 +121,17 @@ and exists (select 1 from task t join lease l on l.task_n = t.n
 select t.id, e.seq, e.at, e.kind, e.v, e.body, e.actor, e.op, e.pos from event e join task t on t.n = e.task_n
 where e.pos > :cursor order by e.pos limit :limit
 
+-- name: feed_end
+select coalesce(max(pos), 0) from event
+
+-- name: heads
+select t.id, t.seq from json_each(:ids) k cross join task t on t.id = k.value
+
+-- name: progress_of
+select t.id, p.step, p.attempt, p.done, p.total, p.text, p.at from json_each(:ids) k cross join task t on t.id = k.value
+cross join lease l on l.task_n = t.n
+cross join progress p on p.task_n = l.task_n and p.step = l.step and p.attempt = l.attempt limit :limit
+
 -- name: take_mutex
 -- One row if it was taken, none if it is not free: without waiting for another transaction, here as in the other dialect.
 insert into mutex (name, task_n, step, attempt, at) values (:name, :task_n, :step, :attempt, :at)
@@ -138,3 +149,18 @@ delete from mutex_ticket where task_n = :task_n and step in (select value from j
 
 -- name: newest_event
 select task_n from event order by pos desc limit 1
+
+-- name: insert_audit
+insert into audit (id, at, who, token, address, action, task_id, step, status, outcome)
+select r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, r.value ->> 5, r.value ->> 6,
+    r.value ->> 7, r.value ->> 8, r.value ->> 9
+from jsonb_each(:rows) r where true
+on conflict (id) do nothing
+
+-- name: end_audit
+update audit set status = r.value ->> 1, outcome = r.value ->> 2, task_id = coalesce(task_id, r.value ->> 3)
+from jsonb_each(:rows) r where audit.id = r.value ->> 0
+
+-- name: feed_probe
+-- (number, cursor before it, instant) of the first event whose number is not below.
+select pos, cast(pos - 1 as text), at from event where pos >= :number order by pos limit 1

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from longtask.cli.background import live_workers
-from longtask.cli.paint import gist
-from longtask.cli.picture import STEPS_MAX, look, need_rows
-from longtask.cli.session import ASKING_MAX, Session, handle, named
-from longtask.cli.tree import duration, question_text, waits_for
 from longtask.core.decide import ANSWERS
 from longtask.core.machine import status
 from longtask.core.model import Kind, Question, Role, Step, StepState, Task, TaskState, WaitingFor
+from longtask.store.contract import Store
+from longtask.views.fleet import live_workers
+from longtask.views.picture import STEPS_MAX, look, need_rows
+from longtask.views.text import gist
+from longtask.views.words import duration, handle, named, question_text, waits_for
 
 S = StepState
 SHOWN_MAX = 10
+ASKING_MAX = 20
 QUEUE_SHOWN_MAX = 1_000  # places that are counted
 WRITES = (Kind.RUN, Kind.AGENT, Kind.FUNCTION)  # kinds of steps that have an output to read
 COMMAND_OF = {"again": "retry", "accept": "approve", "give_up": "reject"}
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """For whom it is told.  `command`: words of a command, as that one would have to write it."""
+
+    store: Store
+    command: Callable[..., str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,7 @@ class Reason:
     who: tuple[str, ...] = ()
 
 
-def as_map(reason: Reason) -> dict[str, Any]:
+def reason_map(reason: Reason) -> dict[str, Any]:
     return {
         "what": reason.what,
         "since": reason.since or None,
@@ -43,8 +52,8 @@ def as_map(reason: Reason) -> dict[str, Any]:
     }
 
 
-def why(session: Session, task: Task, step: Step | None) -> list[Reason]:
-    found = list(_of_task(session, task) if step is None else _of_step(session, task, step))
+def why(face: Face, task: Task, step: Step | None) -> list[Reason]:
+    found = list(_of_task(face, task) if step is None else _of_step(face, task, step))
     if found:
         return found
     return [
@@ -52,20 +61,20 @@ def why(session: Session, task: Task, step: Step | None) -> list[Reason]:
     ]
 
 
-def waits_for_somebody(session: Session, task: Task) -> list[Reason]:
+def waits_for_somebody(face: Face, task: Task) -> list[Reason]:
     """What only a person can do now; empty if it goes on by itself."""
     word = status(task)
     if word == "paused":
-        return [_paused(session, task)]
+        return [_paused(face, task)]
     if word == "waiting_budget":
-        return [_over_budget(session, task)]
-    return questions(session, task) if word == "waiting_user" else []
+        return [_over_budget(face, task)]
+    return questions(face, task) if word == "waiting_user" else []
 
 
-def questions(session: Session, task: Task) -> list[Reason]:
+def questions(face: Face, task: Task) -> list[Reason]:
     """All that is asked, though other steps may still run."""
-    asking = session.parts.store.asking(task_id=task.id, limit=ASKING_MAX)
-    return [_question(session, handle(task), step) for _, step in asking]
+    asking = face.store.asking(task_id=task.id, limit=ASKING_MAX)
+    return [_question(face, handle(task), step) for _, step in asking]
 
 
 def answers(step: Step) -> tuple[str, ...]:
@@ -74,71 +83,71 @@ def answers(step: Step) -> tuple[str, ...]:
     return tuple(question.get("answers") or ANSWERS[Question(question["kind"])])
 
 
-def _of_task(session: Session, task: Task) -> Iterator[Reason]:
+def _of_task(face: Face, task: Task) -> Iterator[Reason]:
     name, c = handle(task), task.counts
     if task.state is TaskState.COMPLETED or task.state is TaskState.CANCELLED:
         yield Reason(f"{name} is {task.state}", task.ended_at)
         return
-    steps = look(session.parts.store, task.id, STEPS_MAX).steps
+    steps = look(face.store, task.id, STEPS_MAX).steps
     bad = [s for s in steps if s.state in (S.FAILED, S.CANCELLED) and not s.tolerated and s.role is Role.OWN]
     if task.state is TaskState.FAILED:
         for step in bad[:SHOWN_MAX]:
-            yield _failed(session, name, step)
+            yield _failed(face, name, step)
         return
     if task.loading:
         yield Reason(f"{name} is still being submitted; submit the same plan with the same --key to continue it")
     if task.state is TaskState.PAUSED:
-        yield _paused(session, task)
+        yield _paused(face, task)
     if not task.within_budget:
-        yield _over_budget(session, task)
+        yield _over_budget(face, task)
     moving = c.running or c.running_system or c.ready or c.merging or c.untold or c.wait_timer
-    if moving and not live_workers(session):
-        yield Reason("no worker is alive: nothing works on it", 0, (session.command("worker"),))
+    if moving and not live_workers(face.store):
+        yield Reason("no worker is alive: nothing works on it", 0, (face.command("worker"),))
     for step in bad[:3]:
-        yield _failed(session, name, step)
+        yield _failed(face, name, step)
     active = [s for s in steps if s.state in (S.WAITING, S.RUNNING, S.MERGING, S.READY)]
     active.sort(key=lambda s: s.state is not S.WAITING)
     for step in active[:SHOWN_MAX]:
-        yield from _of_step(session, task, step)
+        yield from _of_step(face, task, step)
     if len(active) > SHOWN_MAX:
-        yield Reason(f"… and {len(active) - SHOWN_MAX:,} more steps are under way", 0, (session.command("show", name),))
+        yield Reason(f"… and {len(active) - SHOWN_MAX:,} more steps are under way", 0, (face.command("show", name),))
 
 
-def _paused(session: Session, task: Task) -> Reason:
+def _paused(face: Face, task: Task) -> Reason:
     name = handle(task)
-    return Reason(f"{name} is paused: nothing new is claimed", 0, (session.command("resume", name),))
+    return Reason(f"{name} is paused: nothing new is claimed", 0, (face.command("resume", name),))
 
 
-def _over_budget(session: Session, task: Task) -> Reason:
+def _over_budget(face: Face, task: Task) -> Reason:
     name = handle(task)
     if task.exceeded:
-        return Reason(f"{name} has reached its limit of {task.exceeded} time", 0, (session.command("cancel", name),))
+        return Reason(f"{name} has reached its limit of {task.exceeded} time", 0, (face.command("cancel", name),))
     if task.budget_tokens is not None and task.spent_tokens >= task.budget_tokens:
         what = f"{task.spent_tokens:,} of {task.budget_tokens:,} tokens are used"
-        return Reason(f"{name}: {what}", 0, (session.command("resume", name, "--tokens", "N"),))
+        return Reason(f"{name}: {what}", 0, (face.command("resume", name, "--tokens", "N"),))
     what = f"{task.spent_micros / 1e6:.2f} of {(task.budget_micros or 0) / 1e6:.2f} USD are spent"
-    return Reason(f"{name}: {what}", 0, (session.command("resume", name, "--cost-usd", "N"),))
+    return Reason(f"{name}: {what}", 0, (face.command("resume", name, "--cost-usd", "N"),))
 
 
-def _failed(session: Session, name: str, step: Step) -> Reason:
+def _failed(face: Face, name: str, step: Step) -> Reason:
     text = gist(step.reason) or "no reason is known"
     verbs = ("logs", "retry", "skip") if step.attempt and step.kind in WRITES else ("retry", "skip")
-    commands = [session.command(verb, name, step.key) for verb in verbs]
+    commands = [face.command(verb, name, step.key) for verb in verbs]
     return Reason(f"{step.key} {step.state}: {text}", step.ended_at, tuple(commands), step.key)
 
 
-def _of_step(session: Session, task: Task, step: Step) -> Iterator[Reason]:
-    name, now, key = handle(task), session.parts.store.now(), step.key
+def _of_step(face: Face, task: Task, step: Step) -> Iterator[Reason]:
+    name, now, key = handle(task), face.store.now(), step.key
     match step.state:
         case S.WAITING if step.waiting_for is WaitingFor.USER:
-            yield _question(session, name, step)
+            yield _question(face, name, step)
         case S.WAITING if step.waiting_for is WaitingFor.MUTEX:
-            yield _queueing(session, task, step)
+            yield _queueing(face, task, step)
         case S.WAITING:
-            yield _waiting(session, name, step)
+            yield _waiting(face, name, step)
         case S.RUNNING:
             what = f"{key} runs (attempt {step.attempt}, worker {step.worker})"
-            yield Reason(what, step.began_at, (session.command("logs", name, key, "-f"),), key)
+            yield Reason(what, step.began_at, (face.command("logs", name, key, "-f"),), key)
         case S.READY if step.due_at > now:
             after = f" after {step.failures or step.losses} failed attempts" if step.failures or step.losses else ""
             text = f": {gist(step.reason)}" if step.reason else ""
@@ -153,20 +162,20 @@ def _of_step(session: Session, task: Task, step: Step) -> Iterator[Reason]:
         case S.MERGING:
             yield Reason(f"{key} is done; its commit {str(step.commit)[:12]} is being merged", 0, (), key)
         case S.BLOCKED:
-            yield from _blocked(session, task, step)
+            yield from _blocked(face, task, step)
         case S.SKIPPED:
             because = step.because or "?"
             cause = "it was not wanted" if step.benign else f"{named(task, because)} did not succeed"
             gate = named(task, because) != repr(because)
-            commands = () if step.benign else (session.command("why", name, *(() if gate else (because,))),)
+            commands = () if step.benign else (face.command("why", name, *(() if gate else (because,))),)
             yield Reason(f"{key} was skipped: {cause}", step.ended_at, commands, key)
         case S.FAILED | S.CANCELLED:
-            yield _failed(session, name, step)
+            yield _failed(face, name, step)
         case _:
             yield Reason(f"{key} has completed", step.ended_at, (), key)
 
 
-def _question(session: Session, name: str, step: Step) -> Reason:
+def _question(face: Face, name: str, step: Step) -> Reason:
     question = step.question or {}
     who = tuple(question.get("who") or ())
     key = step.key
@@ -174,50 +183,50 @@ def _question(session: Session, name: str, step: Step) -> Reason:
     commands: list[str] = []
     if question.get("kind") == Question.APPROVAL:
         shown = question.get("show") or {}
-        commands += [session.command("diff", name, key)] if "diff" in shown else []
-        commands += [session.command("artifacts", name, a["name"]) for a in shown.get("artifacts", ())]
-        commands += [session.command("approve", name, key), session.command("reject", name, key, "-m", "REASON")]
+        commands += [face.command("diff", name, key)] if "diff" in shown else []
+        commands += [face.command("artifacts", name, a["name"]) for a in shown.get("artifacts", ())]
+        commands += [face.command("approve", name, key), face.command("reject", name, key, "-m", "REASON")]
     else:
-        commands += [session.command("logs", name, key)] if step.attempt and step.kind in WRITES else []
-        commands += [session.command(COMMAND_OF[a], name, key) for a in answers(step) if a in COMMAND_OF]
+        commands += [face.command("logs", name, key)] if step.attempt and step.kind in WRITES else []
+        commands += [face.command(COMMAND_OF[a], name, key) for a in answers(step) if a in COMMAND_OF]
     return Reason(text, step.began_at, tuple(commands), key, who)
 
 
-def _waiting(session: Session, name: str, step: Step) -> Reason:
+def _waiting(face: Face, name: str, step: Step) -> Reason:
     question = step.question or {}
     text = f"{step.key} {waits_for(step)}"
     if step.due_at:
-        text += f", until {duration(max(step.due_at - session.parts.store.now(), 0))} from now"
+        text += f", until {duration(max(step.due_at - face.store.now(), 0))} from now"
     if "name" not in question:
         return Reason(text, step.began_at, (), step.key)
     data = [f"{k}={v}" for k, v in (question.get("match") or {}).items()]
-    return Reason(text, step.began_at, (session.command("signal", name, str(question["name"]), *data),), step.key)
+    return Reason(text, step.began_at, (face.command("signal", name, str(question["name"]), *data),), step.key)
 
 
-def _queueing(session: Session, task: Task, step: Step) -> Reason:
+def _queueing(face: Face, task: Task, step: Step) -> Reason:
     """Who holds the mutex, since when, and how many come first."""
-    store, name = session.parts.store, step.mutex or ""
+    store, name = face.store, step.mutex or ""
     queue = store.queue(name, QUEUE_SHOWN_MAX)
     place = next((n for n, row in enumerate(queue, 1) if (row.task_id, row.step) == (task.id, step.key)), 0)
     since = queue[place - 1].at if place else 0
     where = f"place {place} of {len(queue)}" if place else f"behind {len(queue):,} others"
-    held, commands = store.mutex(name), (session.command("why", handle(task)),)
+    held, commands = store.mutex(name), (face.command("why", handle(task)),)
     if held is None:
         who = "which nobody holds now"
     else:
         other = store.get_task(held.task_id)
         whose = "" if other.id == task.id else f" of {handle(other)}"
         who = f"held by {held.step}{whose} for {duration(max(store.now() - held.at, 0))}"
-        commands = (session.command("show", handle(other)),)
+        commands = (face.command("show", handle(other)),)
     more = "+" if len(queue) == QUEUE_SHOWN_MAX and place else ""
     return Reason(f"{step.key} waits for mutex {name!r}, {who}; {where}{more} in the queue", since, commands, step.key)
 
 
-def _blocked(session: Session, task: Task, step: Step) -> Iterator[Reason]:
+def _blocked(face: Face, task: Task, step: Step) -> Iterator[Reason]:
     name = handle(task)
-    open_needs = [row for row in need_rows(session.parts.store, task, step.key, 200) if row.open or row.told == ""]
+    open_needs = [row for row in need_rows(face.store, task, step.key, 200) if row.open or row.told == ""]
     for row in open_needs[:SHOWN_MAX]:
-        help_ = session.command("why", name) if row.gate else session.command("why", name, row.key)
+        help_ = face.command("why", name) if row.gate else face.command("why", name, row.key)
         what = "which is not over" if row.gate else f"which is {row.state}"
         since = row.began_at if not row.gate and row.open else 0
         yield Reason(f"{step.key} waits for {named(task, row.key)}, {what}", since, (help_,), step.key)

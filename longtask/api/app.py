@@ -1,0 +1,91 @@
+"""The application: routes under /v1, problems for errors, and what runs beside them.
+
+A piece plugs in by a function `router(server)` in ROUTERS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from anyio.to_thread import current_default_thread_limiter
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import PlainTextResponse
+
+from longtask import __version__
+from longtask.api import health, metrics, problems, traces
+from longtask.api.access.guard import Guard
+from longtask.api.callbacks import routes as callbacks
+from longtask.api.description import describe
+from longtask.api.idempotency import Idempotency
+from longtask.api.problems import Document
+from longtask.api.routes import access, approvals, artifacts, events, installation, steps, tasks
+from longtask.api.server import Server
+from longtask.api.streams import routes as streams
+
+ROUTERS: tuple[Callable[[Server], APIRouter], ...] = (
+    tasks.router,
+    steps.router,
+    approvals.router,
+    artifacts.router,
+    events.router,
+    installation.router,
+    access.router,
+    streams.router,
+    callbacks.router,
+    traces.router,
+)
+OUTSIDE = (health.router, metrics.router)  # where the programs that look after servers expect them
+
+THREADS = 24  # routes that wait for the store at once; each has a connection to SQLite of its own
+PAGE_HINT = """\
+LongTask serves its API here, and no page: this build has none.
+
+    GET /v1/tasks         what there is to see
+    GET /openapi.json     what else can be asked
+    longtask ls           the same on a terminal
+"""
+
+
+def create_app(server: Server) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = THREADS
+        async with AsyncExitStack() as stack:
+            for service in server.services:
+                await stack.enter_async_context(service())
+            yield
+
+    app = FastAPI(
+        title="LongTask",
+        version=__version__,
+        lifespan=lifespan,
+        default_response_class=Document,
+        docs_url=None,  # they would load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.state.server = server
+    problems.install(app)
+    app.add_middleware(Idempotency, store=server.parts.store)
+    app.add_middleware(Guard, access=server.access)  # the last one stands in front
+    app.add_api_route("/", page_hint, include_in_schema=False)
+    for make in ROUTERS:
+        app.include_router(make(server), prefix="/v1")
+    for make in OUTSIDE:
+        app.include_router(make(server))
+    app.openapi = lambda: described(app)  # type: ignore[method-assign]
+    return app
+
+
+def described(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        app.openapi_schema = describe(app)
+    return app.openapi_schema
+
+
+def page_hint() -> Response:
+    """There is no page in this build."""
+    return PlainTextResponse(PAGE_HINT, 501)

@@ -1,0 +1,1 @@
+"""One file for each kind of thing that has an address.  `router(server)` gives its routes."""

@@ -1,0 +1,236 @@
+"""Tasks: submit, list, look, act."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import Field
+
+from longtask.api import documents, submitting
+from longtask.api.access.caller import Caller
+from longtask.api.documents import answers
+from longtask.api.problems import Document
+from longtask.api.server import Server
+from longtask.api.sight import (
+    NAME_MAX,
+    Body,
+    Limit,
+    Number,
+    Operator,
+    TaskName,
+    Text,
+    Viewer,
+    page,
+    seen_step,
+    seen_task,
+)
+from longtask.core.errors import NotFound
+from longtask.core.machine import status
+from longtask.core.model import Task, TaskState
+from longtask.store.contract import Store
+from longtask.views import reasons
+from longtask.views.changes import changes_map, range_of
+from longtask.views.documents import acted_map, graph_map, picture_map, task_map
+from longtask.views.picture import look
+from longtask.views.words import command
+
+STEPS_MAX = 200_000
+STEPS_SHOWN = 5_000
+PAGE = 100
+SCANNED_MAX = 2_000  # tasks that one request looks at, though fewer fit what it asks for
+COST_MAX_USD = 9_000_000_000
+KEY = "Idempotency-Key"
+
+
+class Pause(Body):
+    now: bool = Field(default=False, description="Running steps give back too; that costs no retry.")
+
+
+class Resume(Body):
+    cost_usd: float | None = Field(
+        default=None, ge=0, le=COST_MAX_USD, allow_inf_nan=False, description="Raise the limit of cost to this."
+    )
+    tokens: Number | None = Field(default=None, description="Raise the limit of tokens to this.")
+
+
+class Cancel(Body):
+    reason: Text = Field(default="", description="For the record.")
+
+
+OfStep = Annotated[str | None, Query(max_length=NAME_MAX, description="Only of this step.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a list is to hold; an empty or absent word stands for all."""
+
+    words: frozenset[str]
+    name: str | None
+    by: str | None
+    workspace_id: str | None
+    open_only: bool
+
+    def fits(self, task: Task, caller: Caller) -> bool:
+        return (
+            caller.sees(task.workspace_id)
+            and (not self.words or status(task) in self.words)
+            and (self.name is None or task.name == self.name)
+            and (self.by is None or task.created_by == self.by)
+        )
+
+    def page(self, store: Store, caller: Caller, before: int, limit: int) -> tuple[list[Task], int | None]:
+        """Those that fit, and the number of the last one that was looked at; None: there are no more."""
+        found: list[Task] = []
+        scanned = 0
+        while scanned < SCANNED_MAX:
+            size = min(max(limit, PAGE), SCANNED_MAX - scanned)
+            rows = store.tasks(open_only=self.open_only, workspace_id=self._one(caller), before=before, limit=size)
+            for task in rows:
+                before = task.number
+                if self.fits(task, caller):
+                    found.append(task)
+                    if len(found) == limit:
+                        return found, before
+            if len(rows) < size:
+                return found, None
+            scanned += size
+        return found, before
+
+    def _one(self, caller: Caller) -> str | None:
+        """The only workspace whose tasks can fit, if there is but one."""
+        if self.workspace_id is None and caller.workspaces is not None and len(caller.workspaces) == 1:
+            return next(iter(caller.workspaces))
+        return self.workspace_id
+
+
+def router(server: Server) -> APIRouter:
+    routes = APIRouter(tags=["tasks"])
+    _looking(routes, server)
+    _acting(routes, server)
+    return routes
+
+
+def _looking(routes: APIRouter, server: Server) -> None:
+    store, workspace = server.parts.store, server.parts.merger.workspace
+    face = reasons.Face(store, command)
+
+    @routes.get("/tasks", responses=answers(documents.TaskPage))
+    def list_tasks(
+        caller: Viewer,
+        limit: Limit = 50,
+        cursor: Annotated[
+            int, Query(ge=0, le=2**63 - 1, description="`next` of the page before; absent: from the newest.")
+        ] = 0,
+        open_only: Annotated[bool, Query(alias="open", description="Only tasks that have not ended.")] = False,
+        status: Annotated[list[str], Query(description="Only tasks with one of these status words.")] = [],  # noqa: B006
+        name: Annotated[str | None, Query(description="Only tasks of this name.")] = None,
+        workspace_id: Annotated[str | None, Query(alias="workspace", description="Only tasks of this one.")] = None,
+        by: Annotated[str | None, Query(description="Only tasks that this person has submitted.")] = None,
+    ) -> Document:
+        """List tasks, newest first.
+
+        With filters a page may be shorter than `limit`, or empty, though there are more: `next` says so.
+        """
+        wanted = Wanted(frozenset(status), name, by, workspace_id, open_only)
+        found, next_ = wanted.page(store, caller, cursor, limit)
+        return Document(page([task_map(task) for task in found], next_))
+
+    @routes.get("/tasks/{task}", responses=answers(documents.TaskTree))
+    def show_task(
+        caller: Viewer,
+        task: TaskName,
+        steps: Annotated[int, Query(ge=0, le=STEPS_MAX, description="At most so many steps.")] = STEPS_SHOWN,
+    ) -> Document:
+        """Show where a task stands: stages, steps, progress, what it waits for."""
+        found = seen_task(server, task, caller)
+        return Document(picture_map(look(store, found.id, steps)))
+
+    @routes.get("/tasks/{task}/graph", responses=answers(documents.Graph))
+    def show_graph(
+        caller: Viewer,
+        task: TaskName,
+        steps: Annotated[int, Query(ge=0, le=STEPS_MAX, description="At most so many steps.")] = STEPS_SHOWN,
+    ) -> Document:
+        """Show what waits for what, with the steps that were added on the way."""
+        found = seen_task(server, task, caller)
+        return Document(graph_map(store, look(store, found.id, steps)))
+
+    @routes.get("/tasks/{task}/plan", response_class=Response, responses=answers(str, "text/plain"))
+    def show_plan(caller: Viewer, task: TaskName) -> Response:
+        """The plan, as it was submitted."""
+        found = seen_task(server, task, caller)
+        text = store.get_plan(found.id)
+        if text is None:
+            raise NotFound(f"task {task!r} was not submitted as a text; its steps: GET /v1/tasks/{found.id}/graph")
+        return Response(text.encode("utf-8", "replace"), media_type="text/plain; charset=utf-8")
+
+    @routes.get("/tasks/{task}/why", responses=answers(documents.Reasons))
+    def why_task(
+        caller: Viewer,
+        task: TaskName,
+        step: Annotated[str | None, Query(max_length=NAME_MAX, description="Why this step is not done.")] = None,
+    ) -> Document:
+        """Tell what a task or a step waits for, since when, and the command that helps."""
+        found = seen_task(server, task, caller)
+        row = None if step is None else seen_step(server, found, step)
+        return Document({"items": [reasons.reason_map(reason) for reason in reasons.why(face, found, row)]})
+
+    @routes.get("/tasks/{task}/diff", responses=answers(documents.Changes))
+    def show_changes(caller: Viewer, task: TaskName, step: OfStep = None) -> Document:
+        """Tell which files the task, or one step, has changed; of a step that asks, exactly what it asks about."""
+        found = seen_task(server, task, caller)
+        base, head = range_of(found, None if step is None else seen_step(server, found, step))
+        changed = workspace(found.workspace_id).stat(base, head).files
+        return Document(changes_map(found, base, head, changed))
+
+    @routes.get("/tasks/{task}/patch", response_class=Response, responses=answers(str, "text/x-diff"))
+    def show_patch(caller: Viewer, task: TaskName, step: OfStep = None) -> Response:
+        """The same changes as a patch, byte for byte: `git apply` takes it."""
+        found = seen_task(server, task, caller)
+        base, head = range_of(found, None if step is None else seen_step(server, found, step))
+        patch = workspace(found.workspace_id).diff(base, head)
+        return Response(patch, media_type="text/x-diff", headers={"X-Content-Type-Options": "nosniff"})
+
+
+def _acting(routes: APIRouter, server: Server) -> None:
+    desk = server.parts.desk
+
+    @routes.post("/tasks", status_code=201, responses=answers(documents.Acted, status=201))
+    def submit_task(
+        caller: Operator,
+        request: Request,
+        content: submitting.Content,
+        chosen: submitting.Chosen,
+        key: Annotated[str | None, Header(alias=KEY)] = None,
+    ) -> Document:
+        """Submit a plan, which is the body: JSON, or YAML.
+
+        It is checked as `longtask run` does; everything that is wrong with it is told at once.
+        """
+        task = submitting.submit(server, caller, content, chosen, key)
+        request.state.task_id = task.id  # for the audit
+        return Document(acted_map(task), 201, {"Location": f"/v1/tasks/{task.id}"})
+
+    @routes.post("/tasks/{task}/pause", responses=answers(documents.Acted))
+    def pause_task(caller: Operator, task: TaskName, body: Pause | None = None) -> Document:
+        """Claim nothing new; what runs goes on to its end."""
+        found = seen_task(server, task, caller)
+        return Document(acted_map(desk.pause(found.id, caller.name, now=body is not None and body.now)))
+
+    @routes.post("/tasks/{task}/resume", responses=answers(documents.Acted))
+    def resume_task(caller: Operator, task: TaskName, body: Resume | None = None) -> Document:
+        """Go on with a paused task, or with one that has reached a limit."""
+        found, given = seen_task(server, task, caller), body or Resume()
+        raised = given.cost_usd is not None or given.tokens is not None
+        if raised:
+            micros = None if given.cost_usd is None else round(given.cost_usd * 1_000_000)
+            found = desk.raise_budget(found.id, caller.name, micros=micros, tokens=given.tokens)
+        if found.state is TaskState.PAUSED or not raised:
+            found = desk.resume(found.id, caller.name)
+        return Document(acted_map(found))
+
+    @routes.post("/tasks/{task}/cancel", responses=answers(documents.Acted))
+    def cancel_task(caller: Operator, task: TaskName, body: Cancel | None = None) -> Document:
+        """Cancel a task: running processes are stopped, steps with `run_when: always` do not run."""
+        found = seen_task(server, task, caller)
+        return Document(acted_map(desk.cancel(found.id, caller.name, (body or Cancel()).reason)))

@@ -1,0 +1,178 @@
+"""A plan that comes over HTTP becomes a task, after the same checks as `longtask run` makes.
+
+A plan names its repository from its own folder; over HTTP there is none.  So `repo` is the id of a workspace that this
+installation knows, or, for whoever calls from this machine without a token, a path on it; likewise for recordings.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+from fastapi import Depends, Query, Request
+
+from longtask import plan
+from longtask.api.access.caller import Caller
+from longtask.api.problems import Problem
+from longtask.api.server import Server
+from longtask.api.sight import Name
+from longtask.core.errors import BadPlan, NotFound
+from longtask.core.graph import Graph
+from longtask.core.model import Kind, Task
+from longtask.core.policy import PLAN_BYTES_MAX
+from longtask.workspace.repo import Dirty
+from longtask.workspace.workspace import Workspace
+
+TYPES = ("application/json", "application/yaml", "text/yaml", "application/x-yaml", "text/plain")
+
+
+async def raw(request: Request) -> bytes:
+    """The body as it came, so that what is wrong with it can be told by line and column."""
+    media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if media_type not in TYPES:
+        raise Problem(
+            415, "media-type", "the media type is not taken", f"a plan as {media_type!r}: send {', '.join(TYPES[:2])}"
+        )
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > PLAN_BYTES_MAX:
+            raise Problem(
+                413, "too-large", "the plan is too large", f"the limit is {PLAN_BYTES_MAX:,} bytes; larger inputs "
+                "belong into files of the repository",
+            )  # fmt: skip
+    return bytes(content)
+
+
+Content = Annotated[bytes, Depends(raw)]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What `longtask run` takes as options."""
+
+    name: str | None
+    base: str | None
+    dirty: Dirty | None
+    parallel: int | None
+    attended: bool
+    key: str | None
+    secrets: tuple[str, ...]
+
+
+def choices(
+    name: Annotated[Name | None, Query(description="Instead of the plan's.")] = None,
+    base: Annotated[Name | None, Query(description="Begin from this branch, tag or commit.")] = None,
+    dirty: Annotated[
+        Literal["refuse", "ignore", "include"] | None,
+        Query(description="What to do with what is not committed: refuse it (the usual), ignore it, or include it."),
+    ] = None,
+    parallel: Annotated[int | None, Query(ge=1, le=10_000, description="Steps at once.")] = None,
+    attended: Annotated[bool, Query(description="Ask a person when in doubt, or fail.")] = True,
+    key: Annotated[
+        Name | None, Query(min_length=1, description="The same key returns the same task, for as long as it is kept.")
+    ] = None,
+    secret: Annotated[list[Name], Query(description="A name of a secret beside the plan's own.")] = [],  # noqa: B006
+) -> Choices:
+    return Choices(name, base, dirty, parallel, attended, key, tuple(secret))
+
+
+Chosen = Annotated[Choices, Depends(choices)]
+
+
+def checked(content: bytes) -> plan.Plan:
+    """Raises BadPlan, which names everything that is wrong by line and column."""
+    return plan.load(content, "plan")
+
+
+def submit(server: Server, caller: Caller, content: bytes, chosen: Choices, request_key: str | None) -> Task:
+    """Raises BadPlan, NotFound, Refused, WorkspaceError: then nothing was begun."""
+    loaded = checked(content)
+    if chosen.name is not None:
+        loaded.name = chosen.name
+    if chosen.parallel is not None:
+        loaded.limits.parallel = chosen.parallel
+    graph = with_secrets(plan.compile_plan(loaded, attended=chosen.attended), chosen.secrets)
+    refuse_relative(graph, caller)
+    workspace_id, commit = "", None
+    if loaded.workspace is not None:
+        workspace = found_workspace(server, caller, loaded.workspace.repo or "")
+        workspace_id = workspace.id
+        wanted = chosen.base or loaded.workspace.base
+        commit = base_of(workspace, wanted, cast(Dirty, chosen.dirty or loaded.workspace.dirty or "refuse"))
+    elif chosen.base or chosen.dirty:
+        raise BadPlan("base and dirty need a plan with a workspace; add: workspace: {repo: ID}")
+    if not caller.sees(workspace_id):
+        raise Problem(
+            403, "forbidden", "not allowed", "this token is for some workspaces only: submit a plan with one of them"
+        )
+    return server.parts.desk.submit(
+        graph,
+        by=caller.name,
+        workspace_id=workspace_id,
+        base=commit,
+        idempotency_key=chosen.key or of_request(caller, request_key),
+        plan_text=content.decode("utf-8", "replace"),
+    )
+
+
+def of_request(caller: Caller, key: str | None) -> str | None:
+    """The key of a task that a request with this key has made: should the server die before its answer is kept, the
+    repeated request still makes no second one."""
+    if not key:
+        return None
+    return "request:" + hashlib.sha256(f"{caller.name}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def with_secrets(graph: Graph, more: tuple[str, ...]) -> Graph:
+    names = tuple(dict.fromkeys((*graph.options.secrets, *more)))
+    return replace(graph, options=replace(graph.options, secrets=names))
+
+
+def refuse_relative(graph: Graph, caller: Caller) -> None:
+    """Raises BadPlan for a recording that is named from the folder of the plan."""
+    for spec in graph.specs:
+        given = str(spec.body.get("recording") or "") if spec.kind is Kind.AGENT else ""
+        if given and "${{" not in given and not (Path(given).is_absolute() and at_home(caller)):
+            raise BadPlan(
+                f"recording {given!r}: over HTTP a plan has no folder; name it by its whole path, and call from the "
+                "server's own machine"
+            )
+
+
+def at_home(caller: Caller) -> bool:
+    """The user of this machine, who can read its files anyway."""
+    return caller.token is None
+
+
+def found_workspace(server: Server, caller: Caller, repo: str) -> Workspace:
+    """By its id, or by a path on this machine.  Raises BadPlan, NotFound, WorkspaceError."""
+    config = server.parts.config
+    if is_id(repo):
+        if not caller.sees(repo):
+            raise NotFound(f"no workspace {repo!r}; list them: GET /v1/workspaces")
+        return Workspace.at(config.home, repo, config.hub)
+    if not at_home(caller):
+        raise BadPlan(f"repo {repo!r}: over HTTP it is the id of a workspace; list them: GET /v1/workspaces")
+    folder = Path(repo)
+    if not folder.is_absolute():
+        raise BadPlan(f"repo {repo!r}: over HTTP a plan has no folder; name the repository by its whole path or its id")
+    if not folder.is_dir():
+        raise NotFound(f"repo {repo!r}: no such folder on the server's machine")
+    return Workspace.open(config.home, folder, config.hub)
+
+
+def is_id(repo: str) -> bool:
+    return len(repo) == 16 and not set(repo) - set("0123456789abcdef")
+
+
+def base_of(workspace: Workspace, ref: str | None, dirty: Dirty) -> str:
+    """Of a repository on this machine what a name means there; else a commit that the hub has.  Raises BadPlan, ..."""
+    if workspace.hub.host is None and workspace.hub.repository.exists():
+        return workspace.base(ref, dirty).commit
+    if ref is None or not workspace.has_commit(ref):
+        raise BadPlan(
+            f"base {ref!r}: the repository of workspace {workspace.id!r} is on another machine; name a commit that was "
+            "pushed to its hub"
+        )
+    return ref

@@ -1,0 +1,106 @@
+"""A task's document, as a server tells it, becomes the picture that is drawn: the same tree for here and elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from longtask.client.documents import StepEntry, TaskEntry, TaskTree
+from longtask.core.errors import StoreError
+from longtask.core.model import (
+    OPEN,
+    Kind,
+    Role,
+    Step,
+    StepState,
+    Tally,
+    Task,
+    TaskOptions,
+    TaskState,
+    WaitingFor,
+    WhenFailed,
+)
+from longtask.store.contract import Progress
+from longtask.views.picture import Picture
+
+
+def now_ms() -> int:
+    """A server's clock is not asked: what is told by it are ages and durations for people."""
+    return int(time.time() * 1000)
+
+
+def pictured(tree: TaskTree) -> Picture:
+    """Raises StoreError for words that only a newer LongTask knows."""
+    try:
+        return _pictured(tree)
+    except ValueError as error:
+        raise StoreError(f"the server is of a newer version ({error}); update longtask, or use --json") from None
+
+
+def number_of(entry: TaskEntry) -> int:
+    return int(entry["handle"].rpartition("-")[2])
+
+
+def _pictured(tree: TaskTree) -> Picture:
+    counts = Tally(**{name: tree["counts"].get(name, 0) for name in Tally._fields})
+    options = TaskOptions(goal=tree["goal"], stages=tuple(stage["name"] for stage in tree["stages"]))
+    task = Task(
+        tree["id"],
+        tree["name"],
+        options,
+        state=TaskState(tree["state"]),
+        counts=counts,
+        number=number_of(tree),
+        created_by=tree["created_by"],
+        created_at=tree["created_at"],
+        ended_at=tree["ended_at"] or 0,
+        spent_micros=tree["cost_micros"],
+        spent_tokens=tree["tokens"],
+        exceeded="cost" if tree["status"] == "waiting_budget" else None,
+    )
+    kinds = {entry["key"]: entry["kind"] for entry in tree["steps"]}
+    items: Counter[str] = Counter()
+    ended: Counter[str] = Counter()
+    for entry in tree["steps"]:
+        if entry["owner"] is not None:
+            items[entry["owner"]] += 1
+            ended[entry["owner"]] += StepState(entry["state"]) not in OPEN
+    steps = []
+    progress = {}
+    for entry in tree["steps"]:
+        step = _step(entry, kinds)
+        if step.kind is Kind.FOR_EACH:
+            step = step._replace(items=items[step.key], items_ended=ended[step.key])
+        steps.append(step)
+        if (told := entry["progress"]) is not None:
+            progress[step.key] = Progress(step.key, step.attempt, told["done"], told["total"], told["text"])
+    return Picture(task, steps, progress, now_ms(), tree["steps_left_out"])
+
+
+def _step(entry: StepEntry, kinds: dict[str, str]) -> Step:
+    """Documents do not say what an owned step is to its owner: of a list it is an item, else a fix."""
+    owner = entry["owner"]
+    role = Role.OWN if owner is None else Role.ITEM if kinds.get(owner) == Kind.FOR_EACH else Role.FIX
+    return Step(
+        entry["key"],
+        Kind(entry["kind"]),
+        entry["stage"],
+        role=role,
+        owner=owner,
+        when_failed=WhenFailed.CONTINUE if entry["tolerated"] else WhenFailed.STOP,
+        state=StepState(entry["state"]),
+        due_at=entry["due_at"] or 0,
+        benign=entry["benign"],
+        reason=entry["reason"],
+        because=entry["because"],
+        attempt=entry["attempt"],
+        run=entry["run"],
+        rounds=entry["rounds"],
+        began_at=entry["began_at"] or 0,
+        ended_at=entry["ended_at"] or 0,
+        waiting_for=WaitingFor(entry["waiting_for"] or ""),
+        ask=entry["ask"] or 0,
+        question=entry["question"],
+        commit=entry["commit"],
+        result=entry["result"],
+    )

@@ -1,0 +1,206 @@
+"""`longtask server` and `longtask up`: the HTTP API, alone or with a worker in the same process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from longtask import boot
+from longtask.api.access.policy import Policy
+from longtask.api.settings import HOST, PORT, Settings
+from longtask.cli.help import commands
+from longtask.cli.session import Session
+from longtask.cli.worker import open_patiently
+from longtask.core.errors import LongTaskError, StoreError
+from longtask.engine.loop import Pulse
+
+Host = Annotated[str, typer.Option(metavar="ADDRESS", help=f"where to listen; default: {HOST}, this machine alone")]
+Port = Annotated[int, typer.Option(metavar="N", help=f"default: {PORT}; 0: any that is free", min=0, max=65_535)]
+PublicUrl = Annotated[
+    str | None,
+    typer.Option("--public-url", metavar="URL", help="how others reach it; default: as it listens"),
+]
+Tokens = Annotated[bool, typer.Option("--tokens", help="ask for tokens on this machine too")]
+Proxies = Annotated[
+    list[str] | None,
+    typer.Option("--proxy", metavar="ADDRESS", help="whose X-Forwarded-For is believed, again and again for several"),
+]
+
+
+def register(app: typer.Typer) -> None:
+    command = commands(app, "Operate")
+
+    @command()
+    def server(
+        ctx: typer.Context,
+        host: Host = HOST,
+        port: Port = PORT,
+        public_url: PublicUrl = None,
+        tokens: Tokens = False,
+        proxy: Proxies = None,
+    ) -> int:
+        """Serve the HTTP API. Workers run elsewhere: longtask worker.
+
+        On 127.0.0.1 it asks for no token, and answers this machine alone. On any other address it asks for tokens, and
+        does not start before there is one. Its description, for programs: /openapi.json.
+
+        Any number of servers may serve one database. SIGTERM or Ctrl-C ends it: what is being answered is answered.
+
+        Examples:
+            longtask server
+            longtask server --host 0.0.0.0 --public-url https://longtask.example.com
+        """
+        session: Session = ctx.obj
+        return serve(session, settings_of(host, port, public_url, tokens, proxy))
+
+    @command()
+    def up(
+        ctx: typer.Context,
+        host: Host = HOST,
+        port: Port = PORT,
+        public_url: PublicUrl = None,
+        tokens: Tokens = False,
+        proxy: Proxies = None,
+        slots: Annotated[int, typer.Option(metavar="N", help="steps at once; default: 4", min=1, max=256)] = 4,
+        no_browser: Annotated[bool, typer.Option("--no-browser", help="do not open the page")] = False,
+    ) -> int:
+        """Serve the HTTP API and work on tasks, in one process.
+
+        SIGTERM or Ctrl-C drains: agents save a checkpoint, each running step is given back, and what is being answered
+        is answered. A second one ends at once.
+
+        Examples:
+            longtask up
+            longtask up --port 0 --no-browser --json
+        """
+        session: Session = ctx.obj
+        return serve(session, settings_of(host, port, public_url, tokens, proxy), slots=slots)
+
+
+def settings_of(host: str, port: int, public_url: str | None, tokens: bool, proxies: list[str] | None) -> Settings:
+    """Raises BadPlan."""
+    return Settings(host, port, public_url, Policy(tokens=tokens, proxies=tuple(proxies or ())))
+
+
+def log_to_stderr() -> None:
+    from longtask.telemetry.logs import formatter
+
+    told = logging.StreamHandler(sys.stderr)
+    told.setFormatter(formatter())
+    logging.getLogger().handlers[:] = [told]
+    logging.getLogger().setLevel(logging.INFO)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what of it matters we tell ourselves
+
+
+def serve(session: Session, settings: Settings, slots: int | None = None) -> int:
+    """Until a signal.  `slots`: with a worker; None: without."""
+    log_to_stderr()
+    open_patiently(session)
+    with boot.LOADING:
+        from longtask.api.server import make_server
+        from longtask.api.serving import Listener, listen, url_of
+
+    made = make_server(session.parts, settings)
+    bound = listen(made)
+    url = url_of(bound)
+    worker = None if slots is None else Worker(session, slots, settings.public_url or url)
+
+    def ready() -> None:
+        logging.info("server.started url=%s database=%s", url, session.config.database_shown)
+        id = None if worker is None else worker.id
+        if session.json:
+            session.give_line({"type": "server.started", "url": url, "pid": os.getpid(), "worker": id})
+        session.say(f"LongTask serves {url}" + ("" if id is None else f", and works on {slots} steps at once"))
+
+    if worker is not None:
+        made.pulse = worker.pulse
+    listener = Listener(made, ready)
+
+    def end() -> None:
+        listener.should_exit = True
+        if worker is not None:
+            worker.stop()
+
+    try:
+        with ended_by_signal(end):
+            if worker is not None:
+                worker.start(end)
+            listener.run(sockets=[bound])
+    finally:
+        bound.close()
+        if worker is not None:
+            worker.end()
+        logging.info("server.ended url=%s", url)
+    if worker is not None and worker.failed is not None:
+        raise worker.failed
+    return 0
+
+
+@contextmanager
+def ended_by_signal(end: Callable[[], None]) -> Iterator[None]:
+    """The first one ends in order, the second at once: wardens kill what runs, and steps go on when leases end."""
+    stops = 0
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stops
+        stops += 1
+        if stops > 1:
+            os._exit(128 + number)
+        end()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Worker:
+    """A worker in a thread, with a store of its own: what callers ask must not keep it waiting for a connection."""
+
+    def __init__(self, session: Session, slots: int, url: str) -> None:
+        """`url`: of the server, where callbacks come unless the settings name another address."""
+        config = replace(session.config, public_url=session.config.public_url or url)
+        self._running = boot.make_loop(boot.open_parts(config), slots=slots)
+        self._thread = threading.Thread(target=self._work, name="loop", daemon=True)
+        self._over: Callable[[], None] = lambda: None
+        self.id = self._running.worker.id
+        self.failed: LongTaskError | None = None
+
+    def start(self, over: Callable[[], None]) -> None:
+        """`over` is called when it has ended, by itself or not."""
+        self._over = over
+        self._thread.start()
+        logging.info("worker.started worker=%s", self.id)
+
+    def stop(self) -> None:
+        self._running.loop.stop()
+
+    def pulse(self) -> Pulse:
+        return self._running.loop.pulse()
+
+    def _work(self) -> None:
+        try:
+            self._running.loop.run()
+        except Exception as error:  # noqa: BLE001  it is told by the thread that serves
+            self.failed = error if isinstance(error, LongTaskError) else StoreError(f"the worker ended: {error!r}")
+        finally:
+            self._over()
+
+    def end(self) -> None:
+        self.stop()
+        if self._thread.ident is not None:
+            self._thread.join()
+            logging.info("worker.ended worker=%s", self.id)
+        self._running.close()

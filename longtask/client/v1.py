@@ -1,0 +1,271 @@
+"""Everything under /v1 that people and their programs ask, each as a function that sends nothing.
+
+`client.py` makes two methods of each, one that blocks and one that is awaited.  A task is named by its id, a prefix of
+it (8 characters or more), NAME-n, or @last; a step by its key.  Errors are those of core/errors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from longtask.client import documents as d
+from longtask.client.request import PAGE, Pages, Request, content, document, get, items, path, post, post_bytes, text
+from longtask.core.errors import BadPlan
+
+Plan = str | bytes | Mapping[str, Any]
+
+
+def whoami() -> Request[d.Who]:
+    """Who the server takes the caller for, and what that one may do."""
+    return get(path("whoami"), document)
+
+
+# --- plans and tasks ----------------------------------------------------------------------------------------------
+
+
+def check_plan(plan: Plan) -> Request[d.Checked]:
+    """Checks a plan; submits nothing.  Raises BadPlan, which names everything that is wrong."""
+    body, media_type = _plan(plan)
+    return post_bytes(path("plans", "check"), document, body, media_type)
+
+
+def submit(
+    plan: Plan,
+    *,
+    name: str | None = None,
+    base: str | None = None,
+    dirty: Literal["refuse", "ignore", "include"] | None = None,
+    parallel: int | None = None,
+    attended: bool = True,
+    secrets: Sequence[str] = (),
+    key: str | None = None,
+    idempotency_key: str | None = None,
+) -> Request[d.Acted]:
+    """Submits a plan: YAML or JSON as text, or a map.
+
+    Should the answer be lost the same request is sent again, and makes no second task.  `key`: the same key returns the
+    same task, for as long as it is kept, also to another call.  Raises BadPlan.
+    """
+    body, media_type = _plan(plan)
+    query = {"name": name, "base": base, "dirty": dirty, "parallel": parallel, "key": key, "secret": tuple(secrets)}
+    where = path("tasks", query={**query, "attended": None if attended else False})
+    return post_bytes(where, document, body, media_type, key=idempotency_key)
+
+
+def tasks(
+    *,
+    open: bool = False,
+    status: Sequence[str] = (),
+    name: str | None = None,
+    workspace: str | None = None,
+    by: str | None = None,
+    before: int | None = None,
+    limit: int | None = None,
+) -> Pages[d.TaskEntry]:
+    """Tasks, newest first.  `before`: older than the task with this number in its handle.  `limit`: at most so many."""
+    query = {"open": open or None, "status": tuple(status), "name": name, "workspace": workspace, "by": by}
+    first = get(path("tasks", query={**query, "limit": min(limit or PAGE, PAGE)}), document)
+    return Pages(first, limit, None if before is None else str(before))
+
+
+def task(task: str, *, steps: int | None = None) -> Request[d.TaskTree]:
+    """Where a task stands: stages, steps, progress, what it waits for.  `steps`: at most so many of them."""
+    return get(path("tasks", task, query={"steps": steps}), document)
+
+
+def graph(task: str, *, steps: int | None = None) -> Request[d.Graph]:
+    """What waits for what, with the steps that were added on the way."""
+    return get(path("tasks", task, "graph", query={"steps": steps}), document)
+
+
+def plan(task: str) -> Request[str]:
+    """The plan as it was submitted."""
+    return get(path("tasks", task, "plan"), text)
+
+
+def why(task: str, step: str | None = None) -> Request[list[d.Reason]]:
+    """What a task or a step waits for, since when, and the command that helps."""
+    return get(path("tasks", task, "why", query={"step": step}), items)
+
+
+def changes(task: str, step: str | None = None) -> Request[d.Changes]:
+    """Which files the task, or one step, has changed."""
+    return get(path("tasks", task, "diff", query={"step": step}), document)
+
+
+def diff(task: str, step: str | None = None) -> Request[bytes]:
+    """The same as a patch, byte for byte."""
+    return get(path("tasks", task, "patch", query={"step": step}), content)
+
+
+def pause(task: str, *, now: bool = False) -> Request[d.Acted]:
+    """Claims nothing new; what runs goes on to its end.  `now`: it is given back too."""
+    return post(path("tasks", task, "pause"), document, {"now": now})
+
+
+def resume(task: str, *, cost_usd: float | None = None, tokens: int | None = None) -> Request[d.Acted]:
+    """Goes on with a paused task; a limit is raised to this."""
+    return post(path("tasks", task, "resume"), document, _given(cost_usd=cost_usd, tokens=tokens))
+
+
+def cancel(task: str, *, reason: str = "") -> Request[d.Acted]:
+    """Cancels a task: running processes are stopped."""
+    return post(path("tasks", task, "cancel"), document, {"reason": reason})
+
+
+def trace(task: str, *, limit: int | None = None) -> Request[dict[str, Any]]:
+    """Where a task's time has gone: its spans."""
+    return get(path("tasks", task, "trace", query={"limit": limit}), document)
+
+
+# --- steps --------------------------------------------------------------------------------------------------------
+
+
+def steps(task: str) -> Pages[d.StepEntry]:
+    """The steps, by key."""
+    return Pages(get(path("tasks", task, "steps", query={"limit": PAGE}), document))
+
+
+def step(task: str, step: str, *, values: bool = False) -> Request[d.StepDetail]:
+    """One step, and what it needs.  `values`: a result that is too large for a row is fetched too."""
+    return get(path("tasks", task, "steps", step, query={"values": values or None}), document)
+
+
+def attempts(task: str, step: str) -> Pages[d.Attempt]:
+    """Who made each attempt, and what it came to, oldest first."""
+    return Pages(get(path("tasks", task, "steps", step, "attempts", query={"limit": PAGE}), document))
+
+
+def output(task: str, step: str, attempt: int) -> Pages[d.OutputChunk]:
+    """What an attempt has written so far; a gap in `n` means that the middle of a flood was left out."""
+    where = path("tasks", task, "steps", step, "attempts", str(attempt), "output", query={"limit": PAGE})
+    return Pages(get(where, document))
+
+
+def retry(task: str, step: str) -> Request[d.Acted]:
+    """Takes up a failed or cancelled step again, in place."""
+    return post(path("tasks", task, "steps", step, "retry"), document)
+
+
+def cancel_step(task: str, step: str) -> Request[d.Acted]:
+    """Cancels one step; retry takes it up again."""
+    return post(path("tasks", task, "steps", step, "cancel"), document)
+
+
+def skip(task: str, step: str) -> Request[d.Acted]:
+    """Goes on without a step."""
+    return post(path("tasks", task, "steps", step, "skip"), document)
+
+
+# --- people -------------------------------------------------------------------------------------------------------
+
+
+def approvals(*, mine: bool = True, limit: int = 100) -> Request[list[d.Approval]]:
+    """What is asked, the longest waiting first.  `mine`: only what the caller may decide."""
+    return get(path("approvals", query={"mine": None if mine else False, "limit": limit}), items)
+
+
+def task_approvals(task: str, *, limit: int = 100) -> Request[list[d.Approval]]:
+    """What a task asks."""
+    return get(path("tasks", task, "approvals", query={"limit": limit}), items)
+
+
+def approval(task: str, step: str) -> Request[d.Approval]:
+    """What a step asks, as it was frozen.  Raises NotFound when it asks nothing."""
+    return get(path("tasks", task, "steps", step, "approval"), document)
+
+
+def decide(
+    seen: d.Approval, answer: str, *, text: str = "", edited: Any = None, commit: str | None = None
+) -> Request[d.Acted]:
+    """Answers what was seen, with one of its `answers`.  A rejection takes a text.
+
+    Raises problems.Changed if something else is asked meanwhile; Refused if somebody has answered.
+    """
+    body = {"answer": answer, "text": text, **_given(edited=edited, commit=commit)}
+    where = path("tasks", seen["task"], "steps", seen["step"], "approval")
+    return post(where, document, body, **{"If-Match": f'"{seen["version"]}"'})
+
+
+def approve(seen: d.Approval, text: str = "") -> Request[d.Acted]:
+    """Says yes to what was seen."""
+    return decide(seen, "approve", text=text)
+
+
+def reject(seen: d.Approval, text: str) -> Request[d.Acted]:
+    """Says no, and what is wrong."""
+    return decide(seen, "reject", text=text)
+
+
+def signal(
+    task: str, name: str, payload: Mapping[str, Any] | None = None, *, delivery: str | None = None
+) -> Request[d.Signalled]:
+    """Sends a named message to a task; it is kept if nothing waits yet.  `delivery`: the same id counts once."""
+    return post(path("signals", name), document, _signal("task", task, payload, delivery))
+
+
+def signal_workspace(
+    workspace: str, name: str, payload: Mapping[str, Any] | None = None, *, delivery: str | None = None
+) -> Request[d.Noticed]:
+    """The same to all open tasks of a workspace."""
+    return post(path("signals", name), document, _signal("workspace", workspace, payload, delivery))
+
+
+# --- what was made, and the installation --------------------------------------------------------------------------
+
+
+def artifacts(task: str, *, all: bool = False) -> Request[list[d.Artifact]]:
+    """What a task has made.  `all`: also what attempts leave by the way."""
+    return get(path("tasks", task, "artifacts", query={"all": all or None}), items)
+
+
+def artifact(
+    task: str, name: str, *, digest: str | None = None, first: int = 0, count: int | None = None
+) -> Request[bytes]:
+    """The bytes of an artifact, `count` of them from `first`; large ones: `download`."""
+    headers = {}
+    if first or count is not None:
+        if first < 0 or (count is not None and count < 1):
+            raise BadPlan(f"range of {count} bytes from {first}: first is 0 or more, count 1 or more")
+        headers["Range"] = f"bytes={first}-{'' if count is None else first + count - 1}"
+    return get(artifact_path(task, name, digest), content, **headers)
+
+
+def artifact_path(task: str, name: str, digest: str | None) -> str:
+    return path("tasks", task, "artifacts", name, query={"digest": digest})
+
+
+def journal(task: str, *, after: int = 0) -> Pages[d.CloudEvent]:
+    """What has happened to a task until now, oldest first; to follow it: `events`."""
+    return Pages(get(path("tasks", task, "events", query={"limit": PAGE}), document), start=str(after))
+
+
+def workspaces() -> Request[list[d.Workspace]]:
+    """The repositories that the installation knows."""
+    return get(path("workspaces"), items)
+
+
+def register_workspace(repository: str) -> Request[d.Workspace]:
+    """Registers a repository that lies on the server's machine, by its whole path."""
+    return post(path("workspaces"), document, {"repository": repository})
+
+
+def fleet() -> Request[d.Fleet]:
+    """The workers, and the steps that wait for one."""
+    return get(path("fleet"), document)
+
+
+def _plan(plan: Plan) -> tuple[bytes, str]:
+    if isinstance(plan, Mapping):
+        return json.dumps(plan).encode(), "application/json"
+    return plan.encode() if isinstance(plan, str) else plan, "application/yaml"
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _signal(whose: str, id: str, payload: Mapping[str, Any] | None, delivery: str | None) -> dict[str, Any]:
+    return {whose: id, "payload": dict(payload or {}), **_given(delivery=delivery)}

@@ -1,0 +1,31 @@
+"""Text of tasks (goals, reasons, questions) as one line for people.
+
+It may hold sequences that move a cursor, or be as long as a log.
+"""
+
+from __future__ import annotations
+
+from longtask.steps.output import plain
+
+
+def clean(text: object, length_max: int = 300) -> str:
+    """One line without control characters."""
+    raw = str(text)[: 4 * length_max].encode(errors="surrogateescape")
+    one = " ".join(plain(raw).split())
+    return one if len(one) <= length_max else one[: length_max - 1] + "…"
+
+
+def first_line(text: object, length_max: int = 300) -> str:
+    lines = str(text).strip().splitlines()
+    return clean(lines[0], length_max) if lines else ""
+
+
+def gist(reason: str | None, length_max: int = 300) -> str:
+    """Of a failure: how it ended, and the last that was said.  The command itself is known to whoever reads it."""
+    lines = [line for line in (reason or "").strip().splitlines() if line.strip()]
+    if not lines:
+        return ""
+    how, colon, _ = lines[0].partition(": ")
+    if len(lines) == 1 or not colon or not how.startswith(("exit code ", "signal ")):
+        return clean(lines[0], length_max)
+    return clean(f"{how}: {lines[-1].strip(' =')}", length_max)

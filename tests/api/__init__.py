@@ -1,0 +1,1 @@
+"""From outside: HTTP."""
