@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -16,6 +15,7 @@ from longtask.api.server import Server
 from longtask.api.serving import Listener, listen, url_of
 from longtask.core.events import Fact, TaskPaused, TaskResumed
 from tests.api.streaming import PATIENCE_S, Ear, hurry, told
+from tests.cli import shell
 from tests.conformance.play import act, ready, submit
 
 
@@ -57,13 +57,6 @@ def hearing(url: str, path: str, mark: str = "") -> Iterator[Callable[[Callable[
         yield until
 
 
-def waited_for(holds: Callable[[], bool]) -> bool:
-    end = time.monotonic() + PATIENCE_S
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.005)
-    return holds()
-
-
 @pytest.fixture
 def quick(make: Callable[..., Server]) -> Callable[[], Server]:
     return lambda: make(port=0)
@@ -93,8 +86,8 @@ def test_who_leaves_is_forgotten_at_once(quick):
     with listening(server) as (url, *_):
         for path in ("/v1/stream", f"/v1/tasks/{id_}/stream", f"/v1/tasks/{id_}/steps/a/stream"):
             with hearing(url, path):
-                assert waited_for(lambda: server.hub.clients == 1)
-            assert waited_for(lambda: server.hub.clients == 0)
+                shell.until(lambda: server.hub.clients == 1, PATIENCE_S)
+            shell.until(lambda: server.hub.clients == 0, PATIENCE_S)
 
 
 def test_a_client_that_reads_nothing_does_not_keep_the_server_from_ending(quick, monkeypatch):
@@ -107,7 +100,7 @@ def test_a_client_that_reads_nothing_does_not_keep_the_server_from_ending(quick,
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
         deaf.connect((host, int(port)))
         deaf.sendall(f"GET /v1/tasks/{id_}/stream HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
-        assert waited_for(lambda: server.hub.clients == 1)
+        shell.until(lambda: server.hub.clients == 1, PATIENCE_S)
         both: list[Fact] = [TaskPaused(), TaskResumed()]
         for _ in range(10):
             act(store, id_, *both * 200)

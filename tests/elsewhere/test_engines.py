@@ -10,7 +10,6 @@ import platform
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,6 +27,7 @@ from longtask.plan import compile_plan, from_values
 from longtask.store.contract import Ref
 from tests.api.carrying import carry
 from tests.api.live import serving
+from tests.cli.shell import until
 
 pytestmark = pytest.mark.slow
 
@@ -59,14 +59,13 @@ def running(*command: str | Path, **options) -> Iterator[subprocess.Popen[str]]:
 
 
 def answers(url: str) -> None:
-    end = time.monotonic() + UP_S_MAX
-    while time.monotonic() < end:
+    def good() -> bool:
         try:
-            if httpx.get(url, timeout=1).status_code < 500:
-                return
+            return httpx.get(url, timeout=1).status_code < 500
         except httpx.HTTPError:
-            time.sleep(0.05)
-    raise AssertionError(f"{url} does not answer")
+            return False
+
+    until(good, UP_S_MAX)
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+import threading
+from queue import SimpleQueue
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from longtask.plan import expressions
 from longtask.steps.call import SENDS_MAX, SIGNAL, CallExecutor, key_of
 from longtask.steps.contract import Assignment
 from longtask.steps.posting import Allowed
+from tests.cli.shell import until
 from tests.receiver import receiving
 
 KEY = "t-1/deploy/2"
@@ -51,11 +53,7 @@ def assignment(cause=None, scope=None, **body) -> Assignment:
 
 
 def outcome(handle):
-    end = time.monotonic() + DEADLINE_S
-    while (found := handle.poll()) is None:
-        assert time.monotonic() < end
-        time.sleep(0.002)
-    return found
+    return until(handle.poll, DEADLINE_S)
 
 
 def called(*answers, cause=None, allowed=LOOPBACK, line=None, **body):
@@ -180,15 +178,16 @@ def test_a_stop_lets_the_send_that_is_under_way_come_to_its_end():
     """Else nobody would know whether the call was taken."""
     with receiving() as there:
         made = executor()
-        box: list[Any] = []
+        handles: SimpleQueue[Any] = SimpleQueue()
 
         def answer(_):
-            box[0].stop("drain", 20_000)
+            handles.get(timeout=DEADLINE_S).stop("drain", 20_000)
             return 202
 
         there.answer = answer
-        box.append(made.start(assignment(url=there.url), cast(Any, Line()), None))
-        assert isinstance(outcome(box[0]), Parked)
+        handle = made.start(assignment(url=there.url), cast(Any, Line()), None)
+        handles.put(handle)
+        assert isinstance(outcome(handle), Parked)
 
 
 def test_a_stop_between_two_sends_ends_it():
@@ -202,16 +201,19 @@ def test_a_stop_between_two_sends_ends_it():
 
 def test_a_kill_cuts_the_send():
     with receiving() as there:
-        box: list[Any] = []
+        handles: SimpleQueue[Any] = SimpleQueue()
+        over = threading.Event()
 
         def answer(_):
-            box[0].kill()
-            time.sleep(0.05)
+            handles.get(timeout=DEADLINE_S).kill()
+            over.wait(DEADLINE_S)
             return 202
 
         there.answer = answer
-        box.append(executor().start(assignment(url=there.url), cast(Any, Line()), None))
-        assert outcome(box[0]) == Stopped()
+        handle = executor().start(assignment(url=there.url), cast(Any, Line()), None)
+        handles.put(handle)
+        assert outcome(handle) == Stopped()
+        over.set()
 
 
 def test_what_is_too_large_or_no_json_is_not_sent():
