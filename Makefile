@@ -11,7 +11,7 @@ ifneq ($(shell cat .venv/stamp 2>/dev/null),$(CURDIR))
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test check ci sim crash chaos mutants conformance bench bench-peers format generate lock hooks clean
+.PHONY: help venv demo test check ci sim crash chaos mutants conformance bench load bench-peers format generate lock hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,9 @@ conformance: .venv/stamp ## what a store promises, on every database there is
 
 bench: .venv/stamp ## one JSON line for each workload
 	$(PY) -m bench
+
+load: .venv/stamp ## 200 submits a second while 100 streams are open, on both databases (SECONDS=n RATE=n STREAMS=n; about 6 minutes)
+	$(PY) -m bench.load $(if $(SECONDS),--seconds $(SECONDS)) $(if $(RATE),--rate $(RATE)) $(if $(STREAMS),--streams $(STREAMS))
 
 bench-peers: .venv/stamp ## the same work on LongTask and on its peers (ROUNDS=n MINUTES=m; about 90 minutes)
 	$(PY) -m bench.peers --rounds $(or $(ROUNDS),3) --minutes $(or $(MINUTES),90) --write-doc

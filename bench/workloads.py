@@ -11,8 +11,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,7 @@ from bench.probe import commits
 from bench.result import Result, judged
 from bench.tasks import approvals, chain, fan_out, has_ended, work
 from longtask.core.graph import Graph
+from longtask.telemetry.settings import TRACE
 
 SLOTS = 4
 SLOTS_MANY = 64
@@ -73,6 +74,37 @@ def fanout_1000(opened: Opened, goal: str) -> Result:
 
 def many(opened: Opened, goal: str) -> Result:
     return against_probe(opened, "many", [chain(10)] * 500, 5_000, 5, SLOTS_MANY, goal)
+
+
+# --- with traces against without ----------------------------------------------------------------------------------
+
+
+def traced(name: str, graphs: list[Graph], steps: int, rounds: int, slots: int) -> Result:
+    """Steps a second while the trace file is written, against the same without.  Long enough for the follower, which
+    looks for the first time after a second."""
+    with beds.sqlite() as bed:
+        bed.submitted("new", *graphs)
+        found: dict[str, list[float]] = {"on": [], "off": []}
+        for n in range(rounds):
+            for word in ("on", "off") if n % 2 else ("off", "on"):
+                bed.copied("new", word)
+                with tracing(word):
+                    found[word].append(steps / bed.worked_off(word, slots))
+            say(f"{name}: round {n + 1} of {rounds}: {found['on'][-1]:,.0f} steps/s, without {found['off'][-1]:,.0f}")
+    ratios = [on / off for on, off in zip(found["on"], found["off"], strict=True)]
+    return judged(name, median(found["on"]), "steps/s", median(found["off"]), "ratio >= 0.95", median(ratios))
+
+
+@contextmanager
+def tracing(word: str) -> Iterator[None]:
+    before = os.environ.get(TRACE)
+    os.environ[TRACE] = word
+    try:
+        yield
+    finally:
+        os.environ.pop(TRACE)
+        if before is not None:
+            os.environ[TRACE] = before
 
 
 # --- a step of a large task against one of a small task -----------------------------------------------------------
@@ -261,6 +293,8 @@ WORKLOADS: dict[str, Callable[[], Result]] = {
     "fanout_100000": fanout_100000,
     "lock_100000": lock_100000,
     "many": partial(many, beds.sqlite, "ratio >= 0.8"),
+    "traced_chain": partial(traced, "traced_chain", [chain(2_000)], 2_000, 5, SLOTS),
+    "traced_many": partial(traced, "traced_many", [chain(10)] * 500, 5_000, 5, SLOTS_MANY),
     "parked": partial(parked, beds.sqlite),
     "cold_start": cold_start,
     "bytes_per_step": partial(bytes_per_step, beds.sqlite, BYTES_MAX),

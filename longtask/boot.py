@@ -12,8 +12,9 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,12 @@ from longtask.store.sqlite import SqliteStore
 
 # A command that only looks must not pay for what works: that half is imported by `executors` and `make_loop`.
 if TYPE_CHECKING:
+    from longtask.agents.native.installed import Installed
+    from longtask.engine.dispatch import Dispatch, Runtime
+    from longtask.engine.dispatcher import Dispatcher, Elsewhere, Presence
     from longtask.engine.loop import Loop
     from longtask.engine.merging import MergeResult
+    from longtask.engine.scheduler import Scheduler
     from longtask.engine.upkeep import Upkeep
     from longtask.engine.worker import Worker
     from longtask.steps.contract import Assignment, Executor
@@ -255,6 +260,7 @@ class LaterPlaces:
     """`steps.places.Places`, made at its first use."""
 
     def __init__(self, config: Config) -> None:
+        self.home = config.home
         self._config = config
         self._made: Places | None = None
 
@@ -277,6 +283,37 @@ class LaterPlaces:
         return self._places.save_tree(place)
 
 
+PathOf = Callable[[str, str], Path]  # (workspace id, digest) -> a file with the bytes
+
+
+def carriers(expressions: Language, places: LaterPlaces, path_of: PathOf) -> dict[Kind, Callable[[], Executor]]:
+    """Makers of what carries out the work of a plan, on any machine; all else is done beside the store."""
+
+    def command() -> Executor:
+        from longtask.steps.command import CommandExecutor
+
+        return CommandExecutor(expressions.render, path_of)
+
+    def function() -> Executor:
+        from longtask.steps.function import FunctionExecutor
+
+        return FunctionExecutor(render=expressions.render)
+
+    def agent() -> Executor:
+        from longtask.steps.agent import AgentExecutor
+        from longtask.steps.places import ToldConflicts
+
+        made = AgentExecutor(
+            save_tree=places.save_tree,
+            render=expressions.render,
+            read_document=read_document,
+            program=installed(places.home).path,
+        )
+        return ToldConflicts(made)
+
+    return {Kind.RUN: command, Kind.FUNCTION: function, Kind.AGENT: agent}
+
+
 def executors(parts: Parts, places: LaterPlaces) -> Mapping[Kind, Executor]:
     language, records, workspace = parts.expressions, parts.records, parts.merger.workspace
 
@@ -291,26 +328,6 @@ def executors(parts: Parts, places: LaterPlaces) -> Mapping[Kind, Executor]:
 
     def diff(workspace_id: str, base: str, head: str) -> bytes:
         return workspace(workspace_id).diff(base, head)
-
-    def path_of(workspace_id: str, digest: str) -> Path:
-        return parts.artifacts.path(workspace_id, digest)
-
-    def command() -> Executor:
-        from longtask.steps.command import CommandExecutor
-
-        return CommandExecutor(language.render, records, path_of)
-
-    def function() -> Executor:
-        from longtask.steps.function import FunctionExecutor
-
-        return FunctionExecutor(render=language.render)
-
-    def agent() -> Executor:
-        from longtask.steps.agent import AgentExecutor
-        from longtask.steps.places import ToldConflicts
-
-        made = AgentExecutor(save_tree=places.save_tree, render=language.render, read_document=read_document)
-        return ToldConflicts(made)
 
     def approval() -> Executor:
         from longtask.steps.approval import ApprovalExecutor
@@ -340,7 +357,7 @@ def executors(parts: Parts, places: LaterPlaces) -> Mapping[Kind, Executor]:
         return ForEachExecutor(language.expand, records)
 
     return Executors({
-        Kind.RUN: command, Kind.FUNCTION: function, Kind.AGENT: agent, Kind.APPROVAL: approval, Kind.WAIT: wait,
+        **carriers(language, places, parts.artifacts.path), Kind.APPROVAL: approval, Kind.WAIT: wait,
         Kind.ARTIFACT: artifact, Kind.FOR_EACH: for_each, Kind.CALL: call,
     })  # fmt: skip
 
@@ -370,14 +387,30 @@ def read_document(path: Path) -> Json:
     return value
 
 
-def runtime_of(spec: StepSpec) -> str | None:
+def runtime_of(home: Path, spec: StepSpec) -> str | None:
     if spec.kind is not Kind.AGENT:
         return None
     with LOADING:
-        from longtask.agents.contract import runtime
+        from longtask.agents.catalog import RUNTIMES
+        from longtask.agents.contract import library_version, runtime
 
-    found = runtime(spec.body.get("runtime", "recorded"))
-    return f"{found.name} {found.version}"
+    name = spec.body.get("runtime", "recorded")
+    library = library_version(name)
+    if library is not None:
+        return f"{name} {library}"
+    found = runtime(name)
+    entry = RUNTIMES.get(found.name)
+    version = found.version if entry is None or entry.program is None else installed(home).version(entry.program)
+    return f"{found.name} {version}".rstrip()
+
+
+@cache
+def installed(home: Path) -> Installed:
+    """Programs of agents on this machine."""
+    with LOADING:
+        from longtask.agents.native.installed import Installed
+
+    return Installed(home)
 
 
 def make_upkeep(parts: Parts, retention_ms: int | None) -> Upkeep:
@@ -424,17 +457,49 @@ def make_loop(
     """A worker with its scheduler.  The caller runs `loop.run()` and closes afterwards."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from longtask.engine.dispatch import Dispatch
-    from longtask.engine.loop import Loop
     from longtask.engine.merging import follow
     from longtask.engine.scheduler import Scheduler
     from longtask.engine.upkeep import Keeper
-    from longtask.engine.worker import Worker
 
     store = parts.store
     places = LaterPlaces(parts.config)
-    threads = ThreadPoolExecutor(slots + 4, thread_name_prefix="attempt")
     follower = ThreadPoolExecutor(1, thread_name_prefix="follow")  # one: references are moved in their order
+    keeper = Keeper(lambda: make_upkeep(parts, parts.config.retention_ms))
+    end_tracing = keep_traces(parts, serving=False)
+
+    def follow_later(task: Task) -> None:
+        follower.submit(follow, parts.merger, task)
+
+    def close() -> None:
+        keeper.stop()
+        follower.shutdown(wait=True)
+        end_tracing()
+        parts.merger.close()
+        store.close()
+
+    return _working(
+        make_dispatch(parts, runtime=partial(runtime_of, parts.config.home), lease_ms=lease_ms),
+        store,
+        executors(parts, places),
+        places,
+        Scheduler(store, parts.scopes, parts.expressions, parts.merger, lease_ms=lease_ms),
+        id=id or new_worker_id(),
+        slots=slots,
+        pools=pools,
+        follow=follow_later,
+        close=close,
+    )
+
+
+def make_dispatch(
+    parts: Parts,
+    *,
+    runtime: Runtime,
+    workspaces: Sequence[str] | None = None,
+    lease_ms: int = LEASE_MS,
+) -> Dispatch:
+    """What workers ask, answered at the store.  `workspaces`: work of others is not given out; None: of all."""
+    from longtask.engine.dispatch import Dispatch
 
     def put_artifact(workspace_id: str, body: bytes, media_type: str) -> JsonMap:
         stored = parts.artifacts.put(workspace_id, body, media_type)
@@ -446,37 +511,71 @@ def make_loop(
     def read_artifact(workspace_id: str, digest: str) -> bytes:
         return parts.artifacts.read(workspace_id, digest)
 
-    def follow_later(task: Task) -> None:
-        follower.submit(follow, parts.merger, task)
-
-    dispatch = Dispatch(store, parts.scopes, parts.expressions, put_json, lease_ms=lease_ms)
-    worker = Worker(
-        store,
-        dispatch,
-        executors(parts, places),
-        id=id or f"w{secrets.token_hex(3)}",  # short, since it stands in every claim; host and pid stand in its row
-        slots=slots,
-        pools=pools,
-        places=places,
+    return Dispatch(
+        parts.store,
+        parts.scopes,
+        parts.expressions,
+        put_json,
         put_artifact=put_artifact,
         read_artifact=read_artifact,
-        runtime=runtime_of,
-        spawn=threads.submit,
-        follow=follow_later,
+        runtime=runtime,
+        workspaces=workspaces,
+        lease_ms=lease_ms,
     )
-    scheduler = Scheduler(store, parts.scopes, parts.expressions, parts.merger, lease_ms=lease_ms)
-    row = WorkerRow(worker.id, socket.gethostname(), os.getpid(), pools, slots, store.now(), version=__version__)
-    store.worker_seen(row)
-    loop = Loop(store, worker, scheduler, row, lease_ms=lease_ms)
-    keeper = Keeper(lambda: make_upkeep(parts, parts.config.retention_ms))
-    end_tracing = keep_traces(parts, serving=False)
 
-    def close() -> None:
-        keeper.stop()
+
+def make_loop_elsewhere(
+    config: Config, server: Elsewhere, *, id: str, slots: int = 4, pools: tuple[str, ...] = ("default",)
+) -> Running:
+    """A worker that has no store, and leaves to others what is done beside one: system steps, and what a scheduler
+    does.  Of `config` it uses `home` and `hub`.  The caller runs `loop.run()` and closes afterwards."""
+    places = LaterPlaces(config)
+    makers = carriers(Language(), places, server.path)
+    return _working(server, server, Executors(makers), places, None, id=id, slots=slots, pools=pools)
+
+
+def _working(
+    dispatcher: Dispatcher,
+    presence: Presence,
+    executors: Mapping[Kind, Executor],
+    places: LaterPlaces,
+    scheduler: Scheduler | None,
+    *,
+    id: str,
+    slots: int,
+    pools: tuple[str, ...],
+    follow: Callable[[Task], None] | None = None,
+    close: Callable[[], None] = lambda: None,
+) -> Running:
+    """`scheduler` None: system steps are for those who have one, too."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from longtask.engine.loop import Loop
+    from longtask.engine.worker import Worker
+
+    threads = ThreadPoolExecutor(slots + 4, thread_name_prefix="attempt")
+    worker = Worker(
+        dispatcher,
+        executors,
+        id=id,
+        slots=slots,
+        pools=pools,
+        system=scheduler is not None,
+        places=places,
+        spawn=threads.submit,
+        follow=follow,
+    )
+    row = WorkerRow(id, socket.gethostname(), os.getpid(), pools, slots, presence.now(), version=__version__)
+    presence.worker_seen(row)
+    loop = Loop(presence, worker, scheduler, row, lease_ms=dispatcher.lease_ms)
+
+    def end() -> None:
         threads.shutdown(wait=True, cancel_futures=True)
-        follower.shutdown(wait=True)
-        end_tracing()
-        parts.merger.close()
-        store.close()
+        close()
 
-    return Running(loop, worker, close)
+    return Running(loop, worker, end)
+
+
+def new_worker_id() -> str:
+    """Short, since it stands in every claim; host and pid stand in the worker's row."""
+    return f"w{secrets.token_hex(3)}"

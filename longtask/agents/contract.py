@@ -11,7 +11,7 @@ to tools, and answers with the outcome.  It knows nothing of tasks, leases and s
 3. What people see goes through `line.send("output", stream=…, text=…)`, `progress` and `note`.
 4. `Halted` passes through it untouched.  Any other exception is a failure of the attempt.
 
-A runtime is found by its name in `RUNTIMES`, and imported when it is chosen; `package.module:Class` names one that is
+A runtime is found by its name in `catalog.py`, and imported when it is chosen; `package.module:Class` names one that is
 not ours.
 """
 
@@ -20,14 +20,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Protocol, cast
 
+from longtask.agents.catalog import REQUESTS_MAX, RUNTIMES
 from longtask.agents.journal import Line, Seams
+from longtask.agents.policy import Policy
 from longtask.core.errors import BadPlan
 from longtask.core.model import Done, Failed, JsonMap, Parked
-
-REQUESTS_MAX = 200  # model calls of one run: an agent that needs more is going round in circles
 
 AgentOutcome = Done | Failed | Parked  # `Done.result` holds the outputs; the commit is the worker's business
 
@@ -42,14 +43,16 @@ class Brief:
     prompt: str
     cwd: Path
     outputs: Mapping[str, str] = field(default_factory=dict)  # name -> type word, see `outputs.TYPES`
-    tools: tuple[str, ...] | None = None  # None: all that the runtime has
+    policy: Policy = field(default_factory=Policy)  # which calls of tools may be made, which are asked about
     model: str | None = None
     repeatable: bool = True  # of the step; its shell commands follow it
     news: str | None = None  # told to a run that goes on: what a person answered, what woke it
     cause: JsonMap | None = None
     failure: str | None = None
     requests_max: int = REQUESTS_MAX
+    inside: tuple[str, ...] = ()  # the words before whatever the agent runs: they put it into its sandbox
     options: JsonMap = field(default_factory=dict)  # of this runtime alone
+    program: Path | None = None  # of an agent that is a program of its own
 
 
 class Runtime(Protocol):
@@ -59,12 +62,20 @@ class Runtime(Protocol):
     def run(self, brief: Brief, seams: Seams, line: Line) -> AgentOutcome: ...
 
 
-RUNTIMES = {"recorded": "longtask.agents.recorded:Recorded"}
+def library_version(name: str) -> str | None:
+    """Of a runtime that is a library, without importing it: `pydantic-ai-slim 2.68.0`; None: of the others."""
+    library = RUNTIMES[name].library if name in RUNTIMES else None
+    if library is None:
+        return None
+    try:
+        return f"{library} {metadata.version(library)}"
+    except metadata.PackageNotFoundError:
+        return f"{library}, which is not installed"
 
 
 def runtime(name: str) -> Runtime:
     """Raises BadPlan for a name that is not known or cannot be imported."""
-    path = RUNTIMES.get(name, name if ":" in name else "")
+    path = RUNTIMES[name].path if name in RUNTIMES else name if ":" in name else ""
     module, _, attribute = path.partition(":")
     if not path:
         known = ", ".join(f"'{known}'" for known in RUNTIMES)
@@ -74,4 +85,6 @@ def runtime(name: str) -> Runtime:
     try:
         return cast(Runtime, getattr(importlib.import_module(module), attribute)())
     except (ImportError, AttributeError) as error:
-        raise BadPlan(f"agent runtime '{name}': cannot be imported: {error}") from error
+        extra = RUNTIMES[name].extra if name in RUNTIMES else None
+        hint = f"; this worker needs `pip install 'longtask[{extra}]'`" if extra else ""
+        raise BadPlan(f"agent runtime '{name}': cannot be imported: {error}{hint}") from error

@@ -11,6 +11,10 @@ the tool hears of it.  Everything between two seams runs again, as plain code th
 4. What is told to a run (its opening prompt, later a decision) is an input of its replay and has a row, too: kind
    `told`.  A prompt that is worded otherwise today does not make the run of yesterday diverge.
 5. Calls are made one after another.  Usage stands in the row, so a replay costs nothing.
+6. A person's decision about one call has a row, too, kind `asked`.  Begun and undecided, the run parks with nothing
+   running; it goes on in another attempt, and the row takes the decision before anything acts on it, once.
+7. An agent that keeps its own session is not replayed: it tells its calls when they are over (`saw`), and a run that
+   goes on passes over what was told before (`pass_over`).
 
 The worktree belongs to it: *(journal position, tree)* is a checkpoint, and it is taken after every tool that may write.
 The order on the worker's side:
@@ -37,7 +41,8 @@ from longtask.agents.witness import Witness
 from longtask.core.errors import LongTaskError, Refused
 from longtask.core.model import Json, JsonMap
 
-TURN, TOOL, TOLD = "turn", "tool", "told"
+TURN, TOOL, TOLD, ASKED = "turn", "tool", "told", "asked"
+BOUND = "bound"  # in the question and in what its decision causes: of which call it is
 NOTHING_NEW = "go on"  # for a row that was begun with something that is no longer there
 TREE = "tree"  # the key that a worker adds to the body of a tool's row
 
@@ -52,6 +57,14 @@ class OutcomeUnknown(LongTaskError):
 
 class Halted(BaseException):
     """The worker does not want another call: stop at once.  No handler of a runtime or a tool may survive it."""
+
+
+class Asks(BaseException):
+    """A person is asked, and nothing runs meanwhile.  No handler of a runtime or a tool may survive it."""
+
+    def __init__(self, question: JsonMap) -> None:
+        super().__init__(question.get("text"))
+        self.question = question
 
 
 class Line(Protocol):
@@ -82,16 +95,22 @@ class Seams:
     """Used by one run in one process, by one thread.
 
     `hide` takes the values of secrets out of an answer before anybody reads it: the run must see now what a replay will
-    show it, else its next request would be another one."""
+    show it, else its next request would be another one.  `cause`: what woke the attempt, maybe a decision."""
 
     def __init__(
-        self, rows: Iterable[JsonMap], line: Line, witness: Witness, hide: Callable[[JsonMap], JsonMap] = dict
+        self,
+        rows: Iterable[JsonMap],
+        line: Line,
+        witness: Witness,
+        hide: Callable[[JsonMap], JsonMap] = dict,
+        cause: JsonMap | None = None,
     ) -> None:
         self._rows = {int(row["n"]): row for row in rows}
         self._finished = max((n for n, row in self._rows.items() if row.get("body") is not None), default=0)
         self._line = line
         self._witness = witness
         self._hide = hide
+        self._cause = cause or {}
         self.position = 0  # number of the last finished call
 
     @property
@@ -112,12 +131,46 @@ class Seams:
         told_before = row is not None and row["kind"] == TOLD
         if row is not None and told_before and row.get("body") is not None:
             text = str(row["body"]["text"])
-        elif self.replaying or (text is None and not told_before):
+        elif not told_before and (row is not None or text is None):  # another call has the next number
             return None
         said = text if text is not None else NOTHING_NEW
         # Its fingerprint is no digest of the text: a row that was begun may be finished with another wording.
         self._run(TOLD, "", None, lambda: Answer({"text": said}), repeatable=True, writes=False)
         return said
+
+    def ask(self, name: str, request: JsonMap, text: str) -> JsonMap:
+        """What a person has decided about this call: {decision: approve|reject|edit|respond, by, text, edited?}.
+
+        Raises Asks as long as nobody has.  `request`: what the call would do, shown with the question; the decision is
+        bound to it, so that it never counts for another call."""
+        n, key = self.position + 1, fingerprint(ASKED, name, request)
+        bound = f"{n}.{key}"
+
+        def decided() -> Answer:
+            if self._cause.get(BOUND) != bound or "decision" not in self._cause:
+                show = {"call": {"name": name, **request}}
+                raise Asks({"kind": "approval", "text": text, "show": show, BOUND: bound, "digest": key[:16]})
+            return Answer({k: self._cause[k] for k in ("decision", "by", "text", "edited") if k in self._cause})
+
+        return self._run(ASKED, name, request, decided, repeatable=True, writes=False)
+
+    def pass_over(self) -> list[JsonMap]:
+        """The finished rows of a run whose agent keeps its own session: their bodies, each with its kind and name."""
+        self.position = max(self.position, self._finished)
+        rows = [self._rows[n] for n in sorted(self._rows) if n <= self._finished]
+        return [
+            {**row["body"], "kind": row["kind"], "name": row["name"]} for row in rows if row.get("body") is not None
+        ]
+
+    def saw(self, kind: str, name: str, answer: Answer, *, writes: bool, session: Sequence[str] = ()) -> None:
+        """A call that an agent's own program has made and ended: written down with what it cost.
+
+        `session`: files and folders, relative to the run's session folder, that the program needs to go on elsewhere;
+        they are kept with the row (`steps/session.py`)."""
+        n = self.position + 1
+        key = fingerprint(kind, name, n)
+        self._witness.saw(n, kind, name, key)
+        self._finish("journal.saw", n, kind, name, key, answer, self._hide(answer.body), writes, session=list(session))
 
     def end(self) -> None:
         """The run is over, its outcome will be told."""
@@ -142,10 +195,25 @@ class Seams:
         self._ask("journal.started", n=n, kind=kind, name=name, fingerprint=key)
         answer = call()
         body = self._hide(answer.body)
-        if kind != TOLD:
+        if kind not in (TOLD, ASKED):
             self._witness.saw(n, kind, name, key)
+        self._finish("journal.done", n, kind, name, key, answer, body, writes)
+        return body
+
+    def _finish(
+        self,
+        frame: str,
+        n: int,
+        kind: str,
+        name: str,
+        key: str,
+        answer: Answer,
+        body: JsonMap,
+        writes: bool,
+        **more: Any,
+    ) -> None:
         self._ask(
-            "journal.done",
+            frame,
             n=n,
             kind=kind,
             name=name,
@@ -155,9 +223,9 @@ class Seams:
             tokens_out=answer.tokens_out,
             micros=answer.micros,
             changed=writes,
+            **more,
         )
         self.position = n
-        return body
 
     def _ask(self, name: str, /, **fields: Any) -> None:
         try:

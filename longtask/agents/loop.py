@@ -19,6 +19,7 @@ from longtask.core.model import Done, Failed, Json, JsonMap
 
 CORRECTIONS_MAX = 3  # a model that cannot answer in the wanted form after this will not
 SHOWN_CHARS_MAX = 2_000
+SUBJECTS = ("path", "pattern", "query", "name")  # of a tool's arguments: what it is about
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +113,11 @@ class Talk:
         repeatable = tool is None or (self._brief.repeatable if tool.repeatable is None else tool.repeatable)
 
         def use() -> Answer:
-            self._show(_title(call))
+            self._show(title(call))
             result = toolbox.use(call.name, call.args)
             if "exit_code" not in result or result["failed"]:
                 last = result["text"].rpartition("\n")[2] if "exit_code" in result else result["text"]
-                self._show(_cut(last) + "\n" if result["failed"] else "")
+                self._show(cut(last) + "\n" if result["failed"] else "")
             return Answer(result)
 
         result = self._seams.tool(
@@ -139,12 +140,13 @@ class Talk:
             self._line.send("output", stream="out", text=text)
 
 
-def _title(call: ToolCall) -> str:
+def title(call: ToolCall) -> str:
+    """One line for people: what is about to be done."""
     if call.name == "shell":
-        return f"$ {_cut(str(call.args.get('command', '')))}\n"
-    subject = call.args.get("path", call.args.get("pattern", ""))
-    return f"{call.name} {_cut(str(subject))}\n"
+        return f"$ {cut(str(call.args.get('command', '')))}\n"
+    subject = next((call.args[name] for name in SUBJECTS if name in call.args), "")
+    return f"{call.name} {cut(str(subject))}\n"
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
     return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"

@@ -65,7 +65,8 @@ class Recorded:
             Path(os.path.realpath(brief.cwd)),
             env,
             lambda text: line.send("output", stream="out", text=text),
-            brief.tools or (),
+            brief.policy.tools or (),
+            inside=brief.inside,
         )
         try:
             return loop.run(Script(brief.options["script"], brief.run), brief, seams, toolbox, line)

@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,12 +81,21 @@ class Output:
         del self._tail[:excess]
 
 
-def run(command: str, cwd: Path, env: Mapping[str, str], timeout_s: float, show: Callable[[str], None]) -> Finished:
-    """`show` hears the output as it comes.  Raises OSError when there is no shell."""
+def run(
+    command: str,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout_s: float,
+    show: Callable[[str], None],
+    inside: Sequence[str] = (),
+) -> Finished:
+    """`show` hears the output as it comes.  `inside`: words that put the shell into its sandbox.
+
+    Raises OSError when there is no shell."""
     bash = shutil.which("bash", path=env.get("PATH", os.defpath))
     argv = [bash, "--noprofile", "--norc", "-c", command] if bash else ["/bin/sh", "-c", command]
     with subprocess.Popen(
-        argv,
+        [*inside, *argv],
         cwd=cwd,
         env=dict(env),
         stdin=subprocess.DEVNULL,

@@ -76,27 +76,30 @@ JSON_TYPES = {str: "string", int: "integer"}
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """The tools at work in one worktree.  `show` hears what people see of it."""
+    """The tools at work in one worktree.  `show` hears what people see of it; `more`: tools of one runtime; `inside`:
+    words that put a shell command into its sandbox."""
 
     root: Path  # resolved
     env: Mapping[str, str]
     show: Callable[[str], None]
     names: tuple[str, ...] = field(default=())
+    more: tuple[Tool, ...] = ()
+    inside: tuple[str, ...] = ()
 
     def tools(self) -> Sequence[Tool]:
         return [
             tool
-            for name, tool in TOOLS.items()
-            if not self.names or name in self.names or tool.comes_with in self.names
+            for tool in (*TOOLS.values(), *self.more)
+            if not self.names or tool.name in self.names or tool.comes_with in self.names
         ]
 
     def use(self, name: str, args: JsonMap) -> JsonMap:
         """{text, failed, …}; never raises for what the call did wrong."""
         try:
-            tool = TOOLS.get(name)
-            if tool is None or tool not in self.tools():
-                there = ", ".join(f"'{tool.name}'" for tool in self.tools())
-                raise ToolError(f"no tool '{name}'; there is {there}")
+            tools = {tool.name: tool for tool in self.tools()}
+            tool = tools.get(name)
+            if tool is None:
+                raise ToolError(f"no tool '{name}'; there is {', '.join(map(repr, tools))}")
             _check(tool, args)
             return tool.use(self, args)
         except ToolError as error:
@@ -290,7 +293,7 @@ def run_shell(box: Toolbox, args: Mapping[str, Any]) -> JsonMap:
         raise ToolError(f"shell: 'timeout' is 1 to {SHELL_TIMEOUT_MAX_S} seconds, found {limit_s}")
     if "\0" in args["command"]:
         raise ToolError("shell: a command holds no NUL character")
-    end = shell.run(args["command"], box.root, box.env, limit_s, box.show)
+    end = shell.run(args["command"], box.root, box.env, limit_s, box.show, box.inside)
     how = f"exit code {end.exit_code}"
     if end.timed_out:
         how = f"killed after {limit_s} s"

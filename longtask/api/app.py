@@ -20,9 +20,10 @@ from longtask.api.callbacks import routes as callbacks
 from longtask.api.description import describe
 from longtask.api.idempotency import Idempotency
 from longtask.api.problems import Document
-from longtask.api.routes import access, approvals, artifacts, events, installation, steps, tasks
+from longtask.api.routes import access, approvals, artifacts, events, installation, steps, tasks, workspaces
 from longtask.api.server import Server
 from longtask.api.streams import routes as streams
+from longtask.api.workers import routes as workers
 
 ROUTERS: tuple[Callable[[Server], APIRouter], ...] = (
     tasks.router,
@@ -30,11 +31,13 @@ ROUTERS: tuple[Callable[[Server], APIRouter], ...] = (
     approvals.router,
     artifacts.router,
     events.router,
+    workspaces.router,
     installation.router,
     access.router,
     streams.router,
     callbacks.router,
     traces.router,
+    workers.router,
 )
 OUTSIDE = (health.router, metrics.router)  # where the programs that look after servers expect them
 

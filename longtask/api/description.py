@@ -29,6 +29,7 @@ TAGS = {
     "workspaces": "The repositories that this installation knows.",
     "callbacks": "What programs elsewhere tell: signals, events of forges, answers to calls, decisions by link.",
     "webhooks": "What programs elsewhere are told.",
+    "workers": "The calls of a worker elsewhere, for attempts that it has claimed itself: `longtask worker --server`.",
     "fleet": "Who works, and what waits for somebody to work on it.",
 }
 ABOUT = """

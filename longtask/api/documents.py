@@ -206,8 +206,13 @@ class Artifact(Shape):
 
 class Workspace(Shape):
     id: str
-    repository: str
-    host: str | None = Field(description="The machine on which the repository lies; null: the server's.")
+    repository: str = Field(description="Its folder, or the URL that it is fetched from.")
+    host: str | None = Field(description="The machine on which the repository lies; null: the server's, or a URL's.")
+    url: str | None = Field(description="Where the server fetches it; null: nowhere.")
+    hub: str | None = Field(
+        description="Where whoever submits may push a base, a folder or a URL (to refs/longtask/bases/COMMIT); null: "
+        "nowhere that this caller could reach."
+    )
 
 
 class Worker(Shape):
@@ -431,7 +436,15 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "next": "12",
     },
     "WorkspacePage": {
-        "items": [{"id": "0f6d1f0e4a5b6c7d", "repository": "/home/ann/shop", "host": None}],
+        "items": [
+            {
+                "id": "0f6d1f0e4a5b6c7d",
+                "repository": "/home/ann/shop",
+                "host": "laptop",
+                "url": None,
+                "hub": "ssh://git@git.example.com/longtask/0f6d1f0e4a5b6c7d.git",
+            }
+        ],
         "next": None,
     },
     "Fleet": {

@@ -136,6 +136,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def of_framework(request: Request, error: HTTPException) -> JSONResponse:
+        if isinstance(error.__cause__, Problem):  # in the only form that the framework lets through while it reads
+            return error.__cause__.response()
         slug, title = OF_HTTP.get(error.status_code, ("http", "the request was not carried out"))
         return Problem(error.status_code, slug, title, str(error.detail), headers=error.headers).response()
 

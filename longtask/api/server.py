@@ -12,6 +12,7 @@ from longtask.api.callbacks.service import Outgoing
 from longtask.api.following import follows
 from longtask.api.settings import Settings
 from longtask.api.streams.hub import Hub
+from longtask.api.workers.waiting import Waiting
 from longtask.engine.loop import Pulse
 
 Service = Callable[[], AbstractAsyncContextManager[None]]
@@ -27,11 +28,13 @@ class Server:
     hub: Hub
     access: Access
     outgoing: Outgoing
+    waiting: Waiting
     services: list[Service] = field(default_factory=list)
     pulse: Callable[[], Pulse] | None = None
 
 
 def make_server(parts: boot.Parts, settings: Settings) -> Server:
     hub, outgoing = Hub(parts.store), Outgoing(parts)
-    access = make_access(parts.store, settings)
-    return Server(parts, settings, hub, access, outgoing, [follows(parts), hub.serve, outgoing.serve])
+    access, waiting = make_access(parts.store, settings), Waiting(parts.store)
+    services = [follows(parts), hub.serve, outgoing.serve, waiting.serve]
+    return Server(parts, settings, hub, access, outgoing, waiting, services)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from longtask.api.access.guard import check_listening
-from longtask.api.access.listening import uvicorn_options
+from longtask.api.access.listening import allow_files, uvicorn_options
 from longtask.api.app import create_app
 from longtask.api.server import Server
 from longtask.core.errors import Refused
@@ -58,6 +58,7 @@ class Listener(uvicorn.Server):
 
     def __init__(self, server: Server, ready: Callable[[], None] = lambda: None) -> None:
         self._server, self._ready = server, ready
+        allow_files(server.settings.policy)
         super().__init__(
             uvicorn.Config(
                 create_app(server),
@@ -80,4 +81,5 @@ class Listener(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._server.hub.end()
+        self._server.waiting.end()
         await super().shutdown(sockets)

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from longtask.api.access.caller import Caller, Role, needs
+from longtask.api.problems import Problem
 from longtask.api.server import Server
 from longtask.core.errors import NotFound
 from longtask.core.graph import did_you_mean
@@ -60,6 +61,14 @@ class Body(BaseModel):
     """Of a request: a word that is not known is refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def whole(caller: Caller) -> Caller:
+    """Whoever may act in some workspaces only may not act for the whole server.  Raises Problem 403."""
+    if caller.workspaces is not None:
+        told = f"caller {caller.shown} is there for some workspaces, not for the server"
+        raise Problem(403, "forbidden", "not allowed", told)
+    return caller
 
 
 def seen_task(server: Server, name: str, caller: Caller) -> Task:

@@ -1,10 +1,12 @@
 """A plan that comes over HTTP becomes a task, after the same checks as `longtask run` makes.
 
 A plan names its repository from its own folder; over HTTP there is none.  So `repo` is the id of a workspace that this
-installation knows, or, for whoever calls from this machine without a token, a path on it; likewise for recordings.
+installation knows, or the URL of one (`origins.py`), or, for whoever calls from this machine without a token, a path on
+it; likewise for recordings.  Whoever sends a plan from a checkout says beside it which workspace that is.
 """
 
 import hashlib
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, cast
@@ -12,7 +14,9 @@ from typing import Annotated, Literal, cast
 from fastapi import Depends, Query, Request
 
 from longtask import plan
+from longtask.api import origins
 from longtask.api.access.caller import Caller
+from longtask.api.origins import at_home
 from longtask.api.problems import Problem
 from longtask.api.server import Server
 from longtask.api.sight import Name
@@ -20,9 +24,12 @@ from longtask.core.errors import BadPlan, NotFound
 from longtask.core.graph import Graph
 from longtask.core.model import Kind, Task
 from longtask.core.policy import PLAN_BYTES_MAX
+from longtask.workspace import origin
+from longtask.workspace.exchange import HubLacks
 from longtask.workspace.repo import Dirty
 from longtask.workspace.workspace import Workspace
 
+COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 TYPES = ("application/json", "application/yaml", "text/yaml", "application/x-yaml", "text/plain")
 
 
@@ -58,9 +65,11 @@ class Choices:
     attended: bool
     key: str | None
     secrets: tuple[str, ...]
+    workspace: str | None
+    folder: str | None
 
 
-def choices(
+async def choices(
     name: Annotated[Name | None, Query(description="Instead of the plan's.")] = None,
     base: Annotated[Name | None, Query(description="Begin from this branch, tag or commit.")] = None,
     dirty: Annotated[
@@ -73,8 +82,17 @@ def choices(
         Name | None, Query(min_length=1, description="The same key returns the same task, for as long as it is kept.")
     ] = None,
     secret: Annotated[list[Name], Query(description="A name of a secret beside the plan's own.")] = [],  # noqa: B006
+    workspace: Annotated[
+        Name | None, Query(description="The id of a workspace, instead of the repository that the plan names.")
+    ] = None,
+    folder: Annotated[
+        Name | None,
+        Query(
+            description="The plan's own, from which it names files; counts on the server's machine, without a token."
+        ),
+    ] = None,
 ) -> Choices:
-    return Choices(name, base, dirty, parallel, attended, key, tuple(secret))
+    return Choices(name, base, dirty, parallel, attended, key, tuple(secret), workspace, folder)
 
 
 Chosen = Annotated[Choices, Depends(choices)]
@@ -93,15 +111,18 @@ def submit(server: Server, caller: Caller, content: bytes, chosen: Choices, requ
     if chosen.parallel is not None:
         loaded.limits.parallel = chosen.parallel
     graph = with_secrets(plan.compile_plan(loaded, attended=chosen.attended), chosen.secrets)
+    folder = Path(chosen.folder) if chosen.folder and at_home(caller) else None
+    if folder is not None and folder.is_absolute():
+        graph = plan.placed(graph, folder)
     refuse_relative(graph, caller)
     workspace_id, commit = "", None
     if loaded.workspace is not None:
-        workspace = found_workspace(server, caller, loaded.workspace.repo or "")
+        workspace = found_workspace(server, caller, chosen.workspace or loaded.workspace.repo or ".", folder)
         workspace_id = workspace.id
         wanted = chosen.base or loaded.workspace.base
-        commit = base_of(workspace, wanted, cast(Dirty, chosen.dirty or loaded.workspace.dirty or "refuse"))
-    elif chosen.base or chosen.dirty:
-        raise BadPlan("base and dirty need a plan with a workspace; add: workspace: {repo: ID}")
+        commit = base_of(server, workspace, wanted, cast(Dirty, chosen.dirty or loaded.workspace.dirty or "refuse"))
+    elif chosen.base or chosen.dirty or chosen.workspace:
+        raise BadPlan("base, dirty and workspace need a plan with a workspace; add: workspace: {repo: ID}")
     if not caller.sees(workspace_id):
         raise Problem(
             403, "forbidden", "not allowed", "this token is for some workspaces only: submit a plan with one of them"
@@ -140,37 +161,49 @@ def refuse_relative(graph: Graph, caller: Caller) -> None:
             )
 
 
-def at_home(caller: Caller) -> bool:
-    """The user of this machine, who can read its files anyway."""
-    return caller.token is None
-
-
-def found_workspace(server: Server, caller: Caller, repo: str) -> Workspace:
-    """By its id, or by a path on this machine.  Raises BadPlan, NotFound, WorkspaceError."""
+def found_workspace(server: Server, caller: Caller, repo: str, folder: Path | None = None) -> Workspace:
+    """By its id, its URL, or a path on this machine.  Raises BadPlan, NotFound, WorkspaceError."""
     config = server.parts.config
     if is_id(repo):
-        if not caller.sees(repo):
-            raise NotFound(f"no workspace {repo!r}; list them: GET /v1/workspaces")
-        return Workspace.at(config.home, repo, config.hub)
+        return known(server, caller, repo)
+    if origin.is_url(repo):
+        return origins.found(server, caller, repo)
     if not at_home(caller):
-        raise BadPlan(f"repo {repo!r}: over HTTP it is the id of a workspace; list them: GET /v1/workspaces")
-    folder = Path(repo)
-    if not folder.is_absolute():
+        raise BadPlan(f"repo {repo!r}: over HTTP it is the id or the URL of a workspace; list them: GET /v1/workspaces")
+    place = Path(repo) if folder is None else folder / repo
+    if not place.is_absolute():
         raise BadPlan(f"repo {repo!r}: over HTTP a plan has no folder; name the repository by its whole path or its id")
-    if not folder.is_dir():
+    if not place.is_dir():
         raise NotFound(f"repo {repo!r}: no such folder on the server's machine")
-    return Workspace.open(config.home, folder, config.hub)
+    return Workspace.open(config.home, place, config.hub)
+
+
+def known(server: Server, caller: Caller, id: str) -> Workspace:
+    """Raises NotFound."""
+    config = server.parts.config
+    if is_id(id) and caller.sees(id):
+        try:
+            return Workspace.at(config.home, id, config.hub)
+        except (NotFound, HubLacks):
+            pass
+    raise NotFound(f"no workspace {id!r}; list them: GET /v1/workspaces")
 
 
 def is_id(repo: str) -> bool:
     return len(repo) == 16 and not set(repo) - set("0123456789abcdef")
 
 
-def base_of(workspace: Workspace, ref: str | None, dirty: Dirty) -> str:
-    """Of a repository on this machine what a name means there; else a commit that the hub has.  Raises BadPlan, ..."""
+def base_of(server: Server, workspace: Workspace, ref: str | None, dirty: Dirty) -> str:
+    """A commit that is named by its whole id is meant as it is, whatever a working tree holds; if it was pushed to the
+    hub it is in no other place.  Else what a name means in the repository.  Raises BadPlan, NotFound, Refused, ..."""
+    exact = ref is not None and COMMIT.fullmatch(ref) is not None
+    if ref is not None and exact and workspace.take_brought(ref):
+        return ref
+    if workspace.hub.origin is not None:
+        return origins.base_of(server, workspace, ref)
     if workspace.hub.host is None and workspace.hub.repository.exists():
-        return workspace.base(ref, dirty).commit
-    if ref is None or not workspace.has_commit(ref):
+        return workspace.base(ref, "ignore" if exact else dirty).commit
+    if ref is None or not exact or not workspace.has_commit(ref):
         raise BadPlan(
             f"base {ref!r}: the repository of workspace {workspace.id!r} is on another machine; name a commit that was "
             "pushed to its hub"

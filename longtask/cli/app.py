@@ -51,6 +51,7 @@ COMMANDS = {  # and the modules that they are in
     "health": "health",
     "fleet": "fleet",
     "webhook": "webhooks",
+    "workspace": "workspaces",
     "doctor": "doctor",
     "migrate": "migrate",
     "prune": "prune",
@@ -58,9 +59,10 @@ COMMANDS = {  # and the modules that they are in
     "audit": "tokens",
     "login": "login",
     "logout": "login",
+    "dev": "dev",
 }
 ABOUT_SERVERS = ("login", "logout")
-ABOUT_TASKS = ("run",)  # here they would work on another database than the others do
+FOR_SERVERS = ("worker",)  # work for a server that is named on the command line, with what this machine has
 ERROR_WORDS = (
     (BadPlan, "bad_plan"),
     (NotFound, "not_found"),
@@ -82,6 +84,7 @@ usage, 3 waits for somebody, 4 cancelled, 130 detached.
 """
 
 
+HELP_WORDS = frozenset({"-h", "--help"})
 PLACES = {"--database": "a path", "--server": "an address"}
 
 
@@ -134,16 +137,17 @@ def split_global(words: Sequence[str]) -> tuple[list[str], dict[str, str], bool]
     return rest, where, json
 
 
-def ask_server(app: typer.Typer, name: str, asked: bool) -> None:
-    """The command is answered by a server; one that cannot be is refused, or works here as ever unless a server was
-    asked for, or it would make a task here that the other commands do not see."""
+def ask_server(app: typer.Typer, words: Sequence[str], asked: bool) -> None:
+    """The command is answered by a server; one that is about this machine is refused if a server was asked for, and
+    works here as ever if it stands in the environment only."""
     from longtask.cli import remote
 
-    if name in remote.BODIES:
-        remote.take_over(app)
-    elif name not in ABOUT_SERVERS and (asked or name in ABOUT_TASKS):
-        here = "without --server" if asked else f"without {SERVER}"
-        raise Refused(f"`longtask {name}` is not answered by a server yet; call it where its database is, {here}")
+    grouped = any(group.name == words[0] for group in app.registered_groups)
+    called = " ".join(words[: 2 if grouped else 1])
+    if (name := remote.answered(words)) is not None:
+        remote.take_over(app, name)
+    elif asked and called not in ABOUT_SERVERS and not HELP_WORDS.intersection(words) and words[int(grouped) :]:
+        raise Refused(f"`longtask {called}` is about this machine, and no server answers it; call it without --server")
 
 
 def run_command(session: Session, words: list[str], asked: bool = False) -> int:
@@ -153,8 +157,10 @@ def run_command(session: Session, words: list[str], asked: bool = False) -> int:
         raise Usage(f"no command {name!r}{did_you_mean(name, COMMANDS)}; list them: longtask --help")
     app = make_app(COMMANDS[name] if name else None)
     app.info.context_settings = {**(app.info.context_settings or {}), "obj": session}
-    if session.server is not None and name is not None:
-        ask_server(app, name, asked)
+    if name in FOR_SERVERS:
+        session.server = session.server if asked else None
+    elif session.server is not None and name is not None:
+        ask_server(app, words, asked)
     try:
         code = app(args=words, standalone_mode=False, prog_name="longtask")
         return code if isinstance(code, int) else 0

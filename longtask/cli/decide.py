@@ -184,6 +184,8 @@ def word_for(
     word = ("approve" if yes else "reject") if approval else ("accept" if yes else "give_up")
     if answers is None:
         return word
+    if yes and "raise" in answers:
+        return "raise"
     if approval and not yes and not text:
         raise Refused(f"step {key!r}: rejecting takes a reason, so that somebody can act on it: -m REASON")
     if not approval and word not in answers:

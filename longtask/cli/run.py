@@ -19,7 +19,7 @@ from longtask.cli.session import Session
 from longtask.cli.viewing import Keep, view
 from longtask.core.errors import BadPlan, LongTaskError, NotFound, StoreError
 from longtask.core.machine import status
-from longtask.core.model import Kind, StepSpec, Task
+from longtask.core.model import Task
 from longtask.core.policy import LEASE_MS
 from longtask.telemetry.logs import formatter
 from longtask.views.words import handle
@@ -57,7 +57,7 @@ def submit(
         session.warn(f"note: {warning}")
     graph = plan.compile_plan(loaded, attended=attended)
     options = replace(graph.options, secrets=tuple(dict.fromkeys((*graph.options.secrets, *secrets))))
-    graph = replace(graph, options=options, specs=tuple(placed(spec, folder) for spec in graph.specs))
+    graph = plan.placed(replace(graph, options=options), folder)
     workspace_id, commit = "", None
     desk = session.parts.desk  # first of all: it makes our folder, for its owner alone
     if loaded.workspace is not None:
@@ -78,14 +78,6 @@ def submit(
         idempotency_key=key,
         plan_text=file.read_text(encoding="utf-8", errors="replace"),
     )
-
-
-def placed(spec: StepSpec, folder: Path) -> StepSpec:
-    """A plan names its recordings from its own folder; a worker may stand anywhere."""
-    given = spec.body.get("recording")
-    if spec.kind is not Kind.AGENT or not given or "${{" in given:
-        return spec
-    return replace(spec, body={**spec.body, "recording": str((folder / given).resolve())})
 
 
 def in_process(session: Session, slots: int, look: Callable[[Keep], int], lease_ms: int = LEASE_MS) -> int:

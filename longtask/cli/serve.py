@@ -22,6 +22,7 @@ from longtask.cli.help import commands
 from longtask.cli.session import Session
 from longtask.cli.worker import open_patiently
 from longtask.core.errors import LongTaskError, StoreError
+from longtask.core.model import POOL_DEFAULT
 from longtask.engine.loop import Pulse
 
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help=f"where to listen; default: {HOST}, this machine alone")]
@@ -71,7 +72,10 @@ def register(app: typer.Typer) -> None:
         public_url: PublicUrl = None,
         tokens: Tokens = False,
         proxy: Proxies = None,
-        slots: Annotated[int, typer.Option(metavar="N", help="steps at once; default: 4", min=1, max=256)] = 4,
+        slots: Annotated[
+            int,
+            typer.Option(metavar="N", help="steps at once; default: 4; 0: workers elsewhere do them", min=0, max=256),
+        ] = 4,
         no_browser: Annotated[bool, typer.Option("--no-browser", help="do not open the page")] = False,
     ) -> int:
         """Serve the HTTP API and work on tasks, in one process.
@@ -82,6 +86,7 @@ def register(app: typer.Typer) -> None:
         Examples:
             longtask up
             longtask up --port 0 --no-browser --json
+            longtask up --slots 0
         """
         session: Session = ctx.obj
         return serve(session, settings_of(host, port, public_url, tokens, proxy), slots=slots)
@@ -120,7 +125,8 @@ def serve(session: Session, settings: Settings, slots: int | None = None) -> int
         id = None if worker is None else worker.id
         if session.json:
             session.give_line({"type": "server.started", "url": url, "pid": os.getpid(), "worker": id})
-        session.say(f"LongTask serves {url}" + ("" if id is None else f", and works on {slots} steps at once"))
+        steps = f"works on {slots} steps at once" if slots else "leaves the work to workers elsewhere"
+        session.say(f"LongTask serves {url}" + ("" if id is None else f", and {steps}"))
 
     if worker is not None:
         made.pulse = worker.pulse
@@ -172,7 +178,8 @@ class Worker:
     def __init__(self, session: Session, slots: int, url: str) -> None:
         """`url`: of the server, where callbacks come unless the settings name another address."""
         config = replace(session.config, public_url=session.config.public_url or url)
-        self._running = boot.make_loop(boot.open_parts(config), slots=slots)
+        pools = (POOL_DEFAULT,) if slots else ()  # what the system itself has to do is always done
+        self._running = boot.make_loop(boot.open_parts(config), slots=slots, pools=pools)
         self._thread = threading.Thread(target=self._work, name="loop", daemon=True)
         self._over: Callable[[], None] = lambda: None
         self.id = self._running.worker.id

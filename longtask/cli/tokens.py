@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +17,6 @@ from longtask.cli.help import Group, commands
 from longtask.cli.session import Session
 from longtask.config import retention_ms
 from longtask.core.errors import NotFound, Refused
-from longtask.core.model import JsonMap
 from longtask.store.access import new_audit_id
 from longtask.store.callers import Audit, Token
 from longtask.views.access import audit_map, token_map
@@ -64,7 +64,8 @@ def _changing(group: typer.Typer) -> None:
         tokens = Tokens(session.parts.store)
         expires_ms = retention_ms(expires, "--expires")
         made, text = tokens.create(name, role, by=session.me, workspaces=workspace, expires_ms=expires_ms)
-        return _tell_new(session, made, text, "token create")
+        _note(session, "token create", made)
+        return say_new(session, {**token_map(made, session.parts.store.now()), "token": text})
 
     @command()
     def rotate(
@@ -83,7 +84,8 @@ def _changing(group: typer.Typer) -> None:
         session.outside_only("token rotate")
         grace_ms, expires_ms = retention_ms(grace, "--grace") or 0, retention_ms(expires, "--expires")
         made, text = Tokens(session.parts.store).rotate(token, grace_ms=grace_ms, expires_ms=expires_ms)
-        return _tell_new(session, made, text, "token rotate")
+        _note(session, "token rotate", made)
+        return say_new(session, {**token_map(made, session.parts.store.now()), "token": text})
 
     @command()
     def revoke(ctx: typer.Context, token: Annotated[str, ID]) -> int:
@@ -98,10 +100,7 @@ def _changing(group: typer.Typer) -> None:
         known = Tokens(store).revoke(token)
         _note(session, "token revoke", known)
         revoked = replace(known, revoked_at=known.revoked_at or store.now())
-        if session.json:
-            session.give(token_map(revoked, store.now()))
-        session.say(f"token {known.id!r} of {clean(known.name)} is revoked")
-        return 0
+        return say_revoked(session, token_map(revoked, store.now()))
 
 
 def _showing(group: typer.Typer) -> None:
@@ -121,16 +120,7 @@ def _showing(group: typer.Typer) -> None:
         session: Session = ctx.obj
         store = session.parts.store
         now = store.now()
-        found = [token for token in Tokens(store).list() if all_ or token.good(now)]
-        if session.json:
-            session.give([token_map(token, now) for token in found])
-            return 0
-        if not found:
-            session.say(f"no token; make one: {session.command('token', 'create', 'NAME', '--role')} operator")
-            return 0
-        for line in table(("id", "name", "roles", "workspaces", "is", "used"), [_row(token, now) for token in found]):
-            session.say(line)
-        return 0
+        return say_tokens(session, [token_map(token, now) for token in Tokens(store).list()], now, all_)
 
 
 def _audit(app: typer.Typer) -> None:
@@ -154,51 +144,79 @@ def _audit(app: typer.Typer) -> None:
         store = session.parts.store
         task_id = None if task is None else session.task(task).id
         rows = store.audit(task_id=task_id, who=who, before="", limit=count)
-        if session.json:
-            session.give([audit_map(row) for row in rows])
-            return 0
-        if not rows:
-            session.say("nothing was changed through a server")
-            return 0
-        handles = {row.task_id: _handle(session, row.task_id) for row in rows if row.task_id}
-        shown = [_audit_row(row, handles) for row in rows]
-        for line in table(("when", "who", "from", "what", "task", "came of it"), shown):
-            session.say(line)
+        return say_audit(session, [audit_map(row) for row in rows], lambda id: handle(session.parts.store.get_task(id)))
+
+
+# Of documents: the same for here and elsewhere.
+
+
+def say_tokens(session: Session, tokens: Sequence[Mapping[str, Any]], now: int, all_: bool) -> int:
+    found = [token for token in tokens if all_ or token["good"]]
+    if session.json:
+        session.give(found)
         return 0
+    if not found:
+        session.say(f"no token; make one: {session.command('token', 'create', 'NAME', '--role')} operator")
+        return 0
+    for line in table(("id", "name", "roles", "workspaces", "is", "used"), [_row(token, now) for token in found]):
+        session.say(line)
+    return 0
 
 
-def _handle(session: Session, task_id: str) -> str:
+def say_revoked(session: Session, token: Mapping[str, Any]) -> int:
+    if session.json:
+        session.give(dict(token))
+    session.say(f"token {token['id']!r} of {clean(token['name'])} is revoked")
+    return 0
+
+
+def say_audit(session: Session, rows: Sequence[Mapping[str, Any]], name: Callable[[str], str]) -> int:
+    """`name`: of a task, by its id; raises NotFound, Refused."""
+    if session.json:
+        session.give(list(rows))
+        return 0
+    if not rows:
+        session.say("nothing was changed through a server")
+        return 0
+    handles = {id: _handle(id, name) for id in {row["task"] for row in rows} if id}
+    shown = [_audit_row(row, handles) for row in rows]
+    for line in table(("when", "who", "from", "what", "task", "came of it"), shown):
+        session.say(line)
+    return 0
+
+
+def _handle(task_id: str, name: Callable[[str], str]) -> str:
     with suppress(NotFound, Refused):  # pruned, or never there
-        return handle(session.parts.store.get_task(task_id))
+        return name(task_id)
     return task_id
 
 
-def _audit_row(row: Audit, handles: dict[str, str]) -> tuple[str, ...]:
-    came = f"{row.status} {row.outcome}".strip() if row.status else "not known"
-    what = f"{row.action} {row.step or ''}".strip()
-    task = handles.get(row.task_id or "", "–")
-    return iso(row.at), clean(row.who, 40), clean(row.address, 40), clean(what, 60), clean(task, 40), clean(came, 40)
+def _audit_row(row: Mapping[str, Any], handles: dict[str, str]) -> tuple[str, ...]:
+    came = f"{row['status']} {row['outcome'] or ''}".strip() if row["status"] else "not known"
+    what = f"{row['action']} {row['step'] or ''}".strip()
+    who, address = clean(row["who"], 40), clean(row["address"], 40)
+    task = clean(handles.get(row["task"] or "", "–"), 40)
+    return iso(row["at"]), who, address, clean(what, 60), task, clean(came, 40)
 
 
-def _row(token: Token, now: int) -> tuple[str, ...]:
-    seen = "all" if token.workspaces is None else ", ".join(token.workspaces) or "none"
-    if token.revoked_at is not None:
+def _row(token: Mapping[str, Any], now: int) -> tuple[str, ...]:
+    seen = "all" if token["workspaces"] is None else ", ".join(token["workspaces"]) or "none"
+    if token["revoked_at"] is not None:
         state = "revoked"
-    elif token.expires_at is None:
+    elif token["expires_at"] is None:
         state = "good"
     else:
-        state = f"good for {duration(token.expires_at - now)}" if token.good(now) else "expired"
-    used = f"{duration(now - token.used_at)} ago" if token.used_at else "never"
-    return token.id, clean(token.name, 40), ", ".join(token.roles), clean(seen, 40), state, used
+        state = f"good for {duration(token['expires_at'] - now)}" if token["good"] else "expired"
+    used = f"{duration(max(0, now - token['used_at']))} ago" if token["used_at"] else "never"
+    return token["id"], clean(token["name"], 40), ", ".join(token["roles"]), clean(seen, 40), state, used
 
 
-def _tell_new(session: Session, token: Token, text: str, action: str) -> int:
-    _note(session, action, token)
+def say_new(session: Session, made: Mapping[str, Any]) -> int:
+    """With its text, this once."""
     if session.json:
-        made: JsonMap = token_map(token, session.parts.store.now())
-        session.give({**made, "token": text})
+        session.give(dict(made))
         return 0
-    session.say(text)
+    session.say(made["token"])
     session.err.write([("keep it: it is shown this once; send it as 'Authorization: Bearer …'", "dim")])
     return 0
 

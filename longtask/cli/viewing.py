@@ -160,15 +160,21 @@ def made_lines(session: Session, task: Task) -> Iterator[Line]:
     """Where the fruit of a task lies."""
     from longtask.boot import branch_of
 
-    if task.workspace_id and task.head != task.base:
-        hub = session.parts.merger.workspace(task.workspace_id).hub
+    changed = bool(task.workspace_id) and task.head != task.base
+    hub = session.parts.merger.workspace(task.workspace_id).hub if changed else None
+    if hub is not None and hub.origin is None:
         place = f"{hub.folder} on host {hub.host}" if hub.host else str(hub.folder)
         yield [("  branch     ", "dim"), (f"{branch_of(task)} in {place}", "")]
     kept = [a["name"] for a in session.parts.records.artifacts(task.id)]
     kept = [name for name in kept if not name.startswith(("output/", "leftovers/"))]
     if kept:
-        names = ", ".join(kept[:5]) + (" …" if len(kept) > 5 else "")
-        yield [("  artifacts  ", "dim"), (f"{names}: {session.command('artifacts', handle(task))}", "")]
+        yield [("  artifacts  ", "dim"), (made_of(session, handle(task), kept), "")]
+
+
+def made_of(session: Session, task: str, kept: Sequence[str]) -> str:
+    """`task`: its handle."""
+    names = ", ".join(kept[:5]) + (" …" if len(kept) > 5 else "")
+    return f"{names}: {session.command('artifacts', task)}"
 
 
 def failed_steps(session: Session, task: Task) -> list[Step]:

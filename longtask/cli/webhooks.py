@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -62,12 +63,7 @@ def register(app: typer.Typer) -> None:
         added, secret = endpoints.add(
             session.parts.store, url, types=type_ or (), workspace_id=workspace, secret_env=secret_env, by=session.me
         )
-        if session.json:
-            session.give({**endpoints.document(session.parts.store.webhook(added.id)), "secret": secret})
-        session.say(f"webhook {added.id} is added; it hears what happens from now on")
-        if secret is not None:
-            session.say(f"its secret, told now and never again: {secret}")
-        return 0
+        return say_added(session, {**endpoints.document(session.parts.store.webhook(added.id)), "secret": secret})
 
     @command("list")
     def list_(ctx: typer.Context) -> int:
@@ -79,27 +75,7 @@ def register(app: typer.Typer) -> None:
         """
         session: Session = ctx.obj
         found = session.parts.store.webhooks("", endpoints.WEBHOOKS_MAX)
-        if session.json:
-            session.give([endpoints.document(one) for one in found])
-            return 0
-        if not found:
-            session.say(f"no webhook; add one: {session.command('webhook', 'add', 'URL')}")
-            return 0
-        now = session.parts.store.now()
-        rows = [
-            (
-                one.id,
-                endpoints.state(one),
-                clean(str(endpoints.document(one)["url"])),
-                clean(", ".join(one.types)) or "all",
-                one.workspace_id or "all",
-                _doing(one, now),
-            )
-            for one in found
-        ]
-        for line in table(("webhook", "is", "url", "types", "workspace", "last"), rows):
-            session.say(line)
-        return 0
+        return say_all(session, [endpoints.document(one) for one in found], session.parts.store.now())
 
     @command()
     def remove(ctx: typer.Context, webhook: Id) -> int:
@@ -112,7 +88,7 @@ def register(app: typer.Typer) -> None:
         session.outside_only("webhook")
         found = _found(session, webhook)
         session.parts.store.remove_webhook(found.id)
-        return _told(session, found, f"webhook {found.id} is removed")
+        return say_removed(session, endpoints.document(found))
 
     @command()
     def replay(
@@ -128,10 +104,9 @@ def register(app: typer.Typer) -> None:
         session: Session = ctx.obj
         session.outside_only("webhook")
         found = _found(session, webhook)
-        at = _instant(since, session.parts.store.now())
+        at = instant(since, session.parts.store.now())
         session.parts.store.replay_webhook(found.id, at)
-        now = session.parts.store.webhook(found.id)
-        return _told(session, now, f"webhook {found.id} is sent what has happened since {local(at)}")
+        return say_replayed(session, endpoints.document(session.parts.store.webhook(found.id)), at)
 
     @command()
     def enable(ctx: typer.Context, webhook: Id) -> int:
@@ -144,33 +119,87 @@ def register(app: typer.Typer) -> None:
         session.outside_only("webhook")
         found = _found(session, webhook)
         session.parts.store.enable_webhook(found.id)
-        return _told(session, session.parts.store.webhook(found.id), f"webhook {found.id} goes on")
-
-
-def _told(session: Session, webhook: Webhook, text: str) -> int:
-    if session.json:
-        session.give(endpoints.document(webhook))
-    session.say(text)
-    return 0
-
-
-def _doing(webhook: Webhook, now: int) -> str:
-    if webhook.said is not None:
-        again = "" if webhook.disabled_at is not None else f"; again in {duration(webhook.due_at - now)}"
-        return clean(f"{webhook.said}{again}")
-    return f"taken {duration(now - webhook.delivered_at)} ago" if webhook.delivered_at else "nothing yet"
+        return say_enabled(session, endpoints.document(session.parts.store.webhook(found.id)))
 
 
 def _found(session: Session, id: str) -> Webhook:
     """Raises NotFound, BadPlan."""
     store = session.parts.store
-    fits = [one for one in store.webhooks("", endpoints.WEBHOOKS_MAX) if one.id.startswith(id)]
-    if len(fits) > 1 and id not in [one.id for one in fits]:
-        raise BadPlan(f"webhook {id!r} fits {fits[0].id!r} and {fits[1].id!r}; give more characters")
-    return fits[0] if fits else store.webhook(id)
+    return store.webhook(whole_id(id, [one.id for one in store.webhooks("", endpoints.WEBHOOKS_MAX)]))
 
 
-def _instant(text: str, now: int) -> int:
+def whole_id(id: str, known: Iterable[str]) -> str:
+    """Of the one that begins so; `id` itself when there is none.  Raises BadPlan."""
+    fits = [one for one in known if one.startswith(id)]
+    if len(fits) > 1 and id not in fits:
+        raise BadPlan(f"webhook {id!r} fits {fits[0]!r} and {fits[1]!r}; give more characters")
+    return id if id in fits or not fits else fits[0]
+
+
+# Of documents: the same for here and elsewhere.
+
+
+def say_added(session: Session, webhook: Mapping[str, Any]) -> int:
+    """With its secret, this once."""
+    if session.json:
+        session.give(dict(webhook))
+    session.say(f"webhook {webhook['id']} is added; it hears what happens from now on")
+    if webhook["secret"] is not None:
+        session.say(f"its secret, told now and never again: {webhook['secret']}")
+    return 0
+
+
+def say_all(session: Session, webhooks: Sequence[Mapping[str, Any]], now: int) -> int:
+    if session.json:
+        session.give(list(webhooks))
+        return 0
+    if not webhooks:
+        session.say(f"no webhook; add one: {session.command('webhook', 'add', 'URL')}")
+        return 0
+    rows = [
+        (
+            one["id"],
+            one["state"],
+            clean(one["url"]),
+            clean(", ".join(one["types"])) or "all",
+            one["workspace"] or "all",
+            _doing(one, now),
+        )
+        for one in webhooks
+    ]
+    for line in table(("webhook", "is", "url", "types", "workspace", "last"), rows):
+        session.say(line)
+    return 0
+
+
+def say_removed(session: Session, webhook: Mapping[str, Any]) -> int:
+    return _told(session, webhook, f"webhook {webhook['id']} is removed")
+
+
+def say_replayed(session: Session, webhook: Mapping[str, Any], at: int) -> int:
+    return _told(session, webhook, f"webhook {webhook['id']} is sent what has happened since {local(at)}")
+
+
+def say_enabled(session: Session, webhook: Mapping[str, Any]) -> int:
+    return _told(session, webhook, f"webhook {webhook['id']} goes on")
+
+
+def _told(session: Session, webhook: Mapping[str, Any], text: str) -> int:
+    if session.json:
+        session.give(dict(webhook))
+    session.say(text)
+    return 0
+
+
+def _doing(webhook: Mapping[str, Any], now: int) -> str:
+    if webhook["reason"] is not None:
+        waits = webhook["disabled_at"] is None and webhook["next_at"] is not None
+        again = f"; again in {duration(max(0, webhook['next_at'] - now))}" if waits else ""
+        return clean(f"{webhook['reason']}{again}")
+    return f"taken {duration(max(0, now - webhook['delivered_at']))} ago" if webhook["delivered_at"] else "nothing yet"
+
+
+def instant(text: str, now: int) -> int:
     """Raises BadPlan."""
     if re.fullmatch(r"[0-9]+[a-z]", text.strip()):
         return now - (retention_ms(text, "--since") or 0)

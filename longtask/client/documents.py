@@ -184,9 +184,14 @@ class Artifact(TypedDict):
 
 
 class Workspace(TypedDict):
+    """`host`: where the repository lies; None: on the server's machine, or at `url`.  `hub`: where a base may be pushed
+    to before a task begins from it; None: nowhere."""
+
     id: str
     repository: str
     host: str | None
+    url: str | None
+    hub: str | None
 
 
 class Worker(TypedDict):
@@ -242,3 +247,70 @@ class Who(TypedDict):
     roles: list[str]
     workspaces: list[str] | None
     token: str | None
+
+
+class TokenEntry(TypedDict):
+    """`workspaces` None: all."""
+
+    id: str
+    name: str
+    roles: list[str]
+    workspaces: list[str] | None
+    good: bool
+    created_by: str
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+    used_at: int | None
+
+
+class MadeToken(TokenEntry):
+    token: str
+
+
+class AuditEntry(TypedDict):
+    """`status` of the answer; None: it is not known."""
+
+    id: str
+    at: int
+    who: str
+    token: str | None
+    address: str
+    action: str
+    task: str | None
+    step: str | None
+    status: int | None
+    outcome: str | None
+
+
+class Webhook(TypedDict):
+    """`state`: active, failing or disabled."""
+
+    id: str
+    url: str
+    types: list[str]
+    workspace: str | None
+    secret_env: str | None
+    state: str
+    failures: int
+    reason: str | None
+    next_at: int | None
+    delivered_at: int | None
+    disabled_at: int | None
+    created_by: str
+    created_at: int
+
+
+class NewWebhook(Webhook):
+    secret: str | None
+
+
+class NewLink(TypedDict):
+    id: str
+    url: str
+    task: str
+    step: str
+    ask: int
+    digest: str | None
+    who: str
+    expires_at: int

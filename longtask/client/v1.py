@@ -15,6 +15,8 @@ from longtask.client.request import PAGE, Pages, Request, content, document, get
 from longtask.core.errors import BadPlan
 
 Plan = str | bytes | Mapping[str, Any]
+DAY_MS = 86_400_000
+MONTHS_MS = 90 * DAY_MS  # so long a token is good unless somebody says otherwise
 
 
 def whoami() -> Request[d.Who]:
@@ -40,17 +42,21 @@ def submit(
     parallel: int | None = None,
     attended: bool = True,
     secrets: Sequence[str] = (),
+    workspace: str | None = None,
+    folder: str | None = None,
     key: str | None = None,
     idempotency_key: str | None = None,
 ) -> Request[d.Acted]:
     """Submits a plan: YAML or JSON as text, or a map.
 
     Should the answer be lost the same request is sent again, and makes no second task.  `key`: the same key returns the
-    same task, for as long as it is kept, also to another call.  Raises BadPlan.
+    same task, for as long as it is kept, also to another call.  `workspace`: the id of one, instead of the repository
+    that the plan names.  `folder`: of the plan, from which it names files, on the server's machine.  Raises BadPlan.
     """
     body, media_type = _plan(plan)
     query = {"name": name, "base": base, "dirty": dirty, "parallel": parallel, "key": key, "secret": tuple(secrets)}
-    where = path("tasks", query={**query, "attended": None if attended else False})
+    query |= {"workspace": workspace, "folder": folder, "attended": None if attended else False}
+    where = path("tasks", query=query)
     return post_bytes(where, document, body, media_type, key=idempotency_key)
 
 
@@ -247,14 +253,110 @@ def workspaces() -> Request[list[d.Workspace]]:
     return get(path("workspaces"), items)
 
 
-def register_workspace(repository: str) -> Request[d.Workspace]:
-    """Registers a repository that lies on the server's machine, by its whole path."""
-    return post(path("workspaces"), document, {"repository": repository})
+def workspace(id: str) -> Request[d.Workspace]:
+    """One of them.  Raises NotFound."""
+    return get(path("workspaces", id), document)
+
+
+def register_workspace(
+    repository: str | None = None,
+    *,
+    url: str | None = None,
+    host: str | None = None,
+    machine: str | None = None,
+    ignored: str = "",
+) -> Request[d.Workspace]:
+    """Registers a repository: a folder by its whole path, or a URL that the server fetches from.
+
+    The folder lies on the server's machine, or on `host`; `machine`: 32 hex digits that tell that machine from others,
+    `ignored`: what git ignores there beside the commits.  What is registered already stays as it is.
+    """
+    given = _given(repository=repository, url=url, host=host, machine=machine, ignored=ignored or None)
+    return post(path("workspaces"), document, given)
 
 
 def fleet() -> Request[d.Fleet]:
     """The workers, and the steps that wait for one."""
     return get(path("fleet"), document)
+
+
+# --- who may do what, and who is told -----------------------------------------------------------------------------
+
+
+def tokens() -> Request[list[d.TokenEntry]]:
+    """All tokens, also those that are good no more; never their texts."""
+    return get(path("tokens"), items)
+
+
+def create_token(
+    name: str,
+    roles: Sequence[str],
+    *,
+    workspaces: Sequence[str] | None = None,
+    expires_ms: int | None = MONTHS_MS,
+) -> Request[d.MadeToken]:
+    """Makes a token.  Its text is in this answer and nowhere else: should it be lost, revoke the token, and make
+    another.  `workspaces` None: all.  `expires_ms`: from now; None: never."""
+    body = {"name": name, "roles": list(roles), "expires_ms": expires_ms}
+    return post(path("tokens"), document, body | _given(workspaces=None if workspaces is None else list(workspaces)))
+
+
+def rotate_token(token: str, *, grace_ms: int = DAY_MS, expires_ms: int | None = MONTHS_MS) -> Request[d.MadeToken]:
+    """Gives a token a new form; the old one is good for `grace_ms`.  `token`: its id, or a name that only one has."""
+    return post(path("tokens", token, "rotate"), document, {"grace_ms": grace_ms, "expires_ms": expires_ms})
+
+
+def revoke_token(token: str) -> Request[d.TokenEntry]:
+    """Makes a token good no more, within seconds."""
+    return post(path("tokens", token, "revoke"), document)
+
+
+def audit(*, task: str | None = None, who: str | None = None, limit: int | None = None) -> Pages[d.AuditEntry]:
+    """Who has changed what, from where, and what came of it, newest first.  `task`: its id."""
+    first = get(path("audit", query={"task": task, "who": who, "limit": min(limit or PAGE, PAGE)}), document)
+    return Pages(first, limit)
+
+
+def webhooks() -> Pages[d.Webhook]:
+    """Where events are sent, and how each endpoint is doing."""
+    return Pages(get(path("webhooks", query={"limit": PAGE}), document))
+
+
+def webhook(id: str) -> Request[d.Webhook]:
+    """One of them.  Raises NotFound."""
+    return get(path("webhooks", id), document)
+
+
+def add_webhook(
+    url: str, *, types: Sequence[str] = (), workspace: str | None = None, secret_env: str | None = None
+) -> Request[d.NewWebhook]:
+    """Has events sent to an address from now on.  Its secret is in this answer and nowhere else.
+
+    `types`: patterns of event types; none: all.  `secret_env`: a variable of the server that holds the secret.
+    """
+    body = {"url": url, "types": list(types), **_given(workspace=workspace, secret_env=secret_env)}
+    return post(path("webhooks"), document, body)
+
+
+def remove_webhook(id: str) -> Request[d.Webhook]:
+    """Sends nothing there any more; answers what it was.  Raises NotFound, also when an answer was lost before."""
+    return Request("DELETE", path("webhooks", id), document)
+
+
+def replay_webhook(id: str, since: int) -> Request[d.Webhook]:
+    """Delivers anew what has happened since an instant (ms since 1970 UTC), under the same ids."""
+    return post(path("webhooks", id, "replay"), document, {"since": since})
+
+
+def enable_webhook(id: str) -> Request[d.Webhook]:
+    """Goes on with one that was disabled, or that waits for its next try, at once."""
+    return post(path("webhooks", id, "enable"), document)
+
+
+def make_link(task: str, step: str, *, who: str | None = None, lasts_ms: int | None = None) -> Request[d.NewLink]:
+    """Makes a single-use link that answers what the step asks now, without a token.  The address is in this answer and
+    nowhere else.  `who`: in whose name it decides, if not the caller's.  `lasts_ms`: three days if None."""
+    return post(path("tasks", task, "steps", step, "links"), document, _given(who=who, lasts_ms=lasts_ms))
 
 
 def _plan(plan: Plan) -> tuple[bytes, str]:

@@ -58,6 +58,7 @@ ANSWERS: dict[Question, tuple[str, ...]] = {
 }
 
 STOP_CANCEL = "cancel"  # the one stop after which an attempt cannot complete any more
+STOP_LIMIT = "limit"  # what its step may spend is spent: whoever gives back asks a person
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +170,27 @@ def finish(
         case Released() | Stopped():
             if closing:
                 return (e.StepCancelled(step.key, by="closing"),)
+            if stop == STOP_LIMIT:
+                return ask_or_fail(task, step, Question.LIMIT, "its limit is reached: " + limit_of(spec, step.raises))
             reason = outcome.reason if isinstance(outcome, Released) else (stop or "stopped")
             return (e.StepReleased(step.key, attempt, reason, now),)
     raise AssertionError(f"unknown outcome {outcome!r}")
+
+
+def spent_up(spec: StepSpec, raises: int, tokens: int, micros: int) -> bool:
+    """Whether a step that has spent so much has reached its own limit.  Each time that people raise it, it grows by
+    itself."""
+    limits = spec.body.get("limits") or {}
+    times = 1 + raises
+    over = [spent >= limits[name] * times for name, spent in (("tokens", tokens), ("micros", micros)) if name in limits]
+    return any(over)
+
+
+def limit_of(spec: StepSpec, raises: int) -> str:
+    limits, times = spec.body["limits"], 1 + raises
+    words = [f"{limits['tokens'] * times:,} tokens"] if "tokens" in limits else []
+    words += [f"{limits['micros'] * times / 1_000_000:.2f} USD"] if "micros" in limits else []
+    return " or ".join(words)
 
 
 def _failed(
@@ -385,6 +404,8 @@ def answer(
         cause = {"decision": word, "by": by, "text": text, "ask": step.ask, "at": now}
         if edited is not None:
             cause["edited"] = edited
+        if "bound" in question:  # an agent's: the decision counts for that one call
+            cause["bound"] = question["bound"]
         return (e.StepWoken(step.key, cause, by=by, due_at=now),)
     if kind is Question.CONFLICT:
         if word == "give_up":

@@ -418,6 +418,8 @@ class Draft:
                 if again:  # of a for_each: its list is gone through again, and what has completed is passed over
                     fresh = {"failures": 0, "losses": 0, "rounds": 0, "digest": None, "run": step.run + 1,
                              "items": 0, "items_next": 0, "items_ended": 0, "items_failed": 0}  # fmt: skip
+                elif fact.cause.get("answer") == "raise":
+                    fresh = {"raises": step.raises + 1}
                 return {"cause": fact.cause, "seen": max(step.seen, fact.seen), "due_at": fact.due_at, **fresh}
             case e.MutexAwaited():
                 question = {"mutex": fact.mutex, "due_at": step.due_at}  # its place among the ready steps of its task

@@ -184,6 +184,7 @@ class Step(NamedTuple):
     failures: int = 0
     losses: int = 0
     rounds: int = 0
+    raises: int = 0  # of its limit, by people
     conflicts: int = 0  # of its commit with the head
     digest: str | None = None  # of the failure that asked for the last fix
     owned: int = 0  # fix and conflict steps ever made for it; numbers their keys

@@ -29,7 +29,7 @@ from longtask.steps.contract import Assignment, Executor, Handle
 from longtask.store.contract import Ref
 
 from .attempt_desk import AttemptDesk
-from .dispatch import Claimed, Dispatch
+from .dispatcher import Claimed, Dispatcher
 
 log = logging.getLogger("longtask.attempt")
 
@@ -77,7 +77,7 @@ class Attempt:
     def __init__(
         self,
         claimed: Claimed,
-        dispatch: Dispatch,
+        dispatch: Dispatcher,
         executor: Executor,
         places: Places | None,
         desk: AttemptDesk,

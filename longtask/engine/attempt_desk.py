@@ -8,36 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from longtask.core.errors import LeaseLost
 from longtask.core.model import Json, JsonMap
 from longtask.redaction import Mask, everywhere, redact
 from longtask.steps.output import OutputBuffer
 from longtask.store.contract import Checkpoint, Chunk, JournalRow
 
-from .dispatch import Claimed, Dispatch
+from .dispatcher import Claimed, Dispatcher, Held
 
 PROGRESS_EVERY_MS = 500
 PROGRESS_MAX = 2**53  # above it some databases and all browsers count wrong
 PROGRESS_TEXT_MAX = 200
 
-PutArtifact = Callable[[str, bytes, str], JsonMap]  # (workspace id, bytes, media type) -> {digest, size_bytes}
-
 
 class AttemptDesk:
     """`steps.contract.Desk` for one attempt."""
 
-    def __init__(
-        self,
-        dispatch: Dispatch,
-        claimed: Claimed,
-        now: Callable[[], int],
-        put: PutArtifact,
-        read: Callable[[str, str], bytes],
-    ) -> None:
+    def __init__(self, dispatch: Dispatcher, claimed: Claimed) -> None:
         self._dispatch = dispatch
+        self._claimed = claimed
         self._ref, self._attempt, self._run = claimed.ref, claimed.step.attempt, claimed.step.run
-        self._workspace_id = claimed.task.workspace_id
-        self._put, self._read = put, read
-        self._now = now
         self.buffer = OutputBuffer()
         self._masks: dict[str, Mask] = {}  # by stream
         self._taken: list[Chunk] = []  # out of the buffer, and not yet stored: the store may be busy
@@ -46,7 +36,7 @@ class AttemptDesk:
         self.asked_to_stop: Callable[[], bool] = lambda: False
 
     def now(self) -> int:
-        return self._now()
+        return self._dispatch.now()
 
     def stopping(self) -> bool:
         return self.asked_to_stop()
@@ -54,6 +44,14 @@ class AttemptDesk:
     def journal_started(self, n: int, kind: str, name: str, fingerprint: str) -> bool:
         row = JournalRow(n, kind, name, fingerprint, self._attempt)
         return self._dispatch.journal_started(self._ref, self._attempt, self._run, row)
+
+    def asked_now(self) -> str | None:
+        beat = self._dispatch.beats([Held(self._ref, self._attempt)])[0]
+        if isinstance(beat, Exception):
+            raise beat
+        if beat is None:
+            raise LeaseLost(f"step {self._ref.step!r}: attempt {self._attempt} is not the newest any more")
+        return beat.stop
 
     def journal_done(self, n: int, kind: str, name: str, fingerprint: str, body: Json, usage: JsonMap) -> bool:
         row = JournalRow(
@@ -84,10 +82,10 @@ class AttemptDesk:
         self._progress = (min(max(done, 0), PROGRESS_MAX), min(max(total, 0), PROGRESS_MAX), words)
 
     def put_artifact(self, name: str, body: bytes, media_type: str) -> JsonMap:
-        return {"name": name, **self._put(self._workspace_id, body, media_type), "media_type": media_type}
+        return {"name": name, **self._dispatch.put_artifact(self._claimed, body, media_type), "media_type": media_type}
 
     def read_artifact(self, digest: str) -> bytes:
-        return self._read(self._workspace_id, digest)
+        return self._dispatch.read_artifact(self._claimed, digest)
 
     def flush(self, final: bool = False) -> None:
         """Stores output and progress that are due.  A lost lease is noticed by the beat, not here."""

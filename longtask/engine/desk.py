@@ -110,12 +110,16 @@ class Desk:
                 edges=first.edges,
                 more=not whole,
             )
+            kept_text = None if plan_text is None else redact(plan_text)  # its comments may hold anything
+
+            def create() -> None:
+                with self._store.create(task_id) as tx:
+                    tx.save(fold(None, {}, [submitted], tx.now), actor=by)
+                if kept_text is not None:
+                    self._store.put_plan(task_id, kept_text)
+
             try:
-                with self._store.group():
-                    with self._store.create(task_id) as tx:
-                        tx.save(fold(None, {}, [submitted], tx.now), actor=by)
-                    if plan_text is not None:
-                        self._store.put_plan(task_id, redact(plan_text))  # its comments may hold anything
+                self._store.together(create)
             except Refused:
                 known = self._known(idempotency_key, digest)  # another call with the same key was faster
                 if known is None:

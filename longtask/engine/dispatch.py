@@ -1,20 +1,21 @@
-"""All that a worker may ask, each call naming (task, step, attempt).
+"""All that a worker may ask, at a store (`dispatcher.Dispatcher`), each call naming (task, step, attempt).
 
 Nothing that `claim` or `report` hands out may be started before the store's group has ended: what is not durable has
-not happened.
+not happened.  `round` is such a group.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from longtask.core import decide
-from longtask.core.errors import NotFound, Refused, TaskLocked
+from longtask.core.errors import LeaseLost, LongTaskError, NotFound, Refused, TaskLocked
 from longtask.core.events import StepClaimed, UsageRecorded
 from longtask.core.model import (
+    POOL_SYSTEM,
     Done,
     Expanded,
     Failed,
@@ -30,32 +31,28 @@ from longtask.core.model import (
     Step,
     StepSpec,
     StepState,
-    Task,
+    Stopped,
 )
 from longtask.core.policy import BATCH_MAX, INLINE_BYTES_MAX, LEASE_MS, REASON_LENGTH_MAX
 from longtask.redaction import redact, redact_value
 from longtask.steps.contract import Assignment
 from longtask.store.contract import Beat, Checkpoint, Chunk, JournalRow, Ref, Store
 
+from .dispatcher import BrokenReport, Claimed, Held, Report, Reported, Round, Wanted
+from .records import TaskRecords
 from .scope import ARTIFACT, Expressions, Scopes
 from .settling import TELLING, open_items, settle_quietly
 from .writing import Writing, write
 
 STOP_BUDGET = "budget"  # agents give back at their next turn; what costs nothing runs on
+CLAIMS_MAX = 64  # of a pool, in one commit: the database is locked for some 40 ms
 SIGNALS_LOOKED_AT = 200  # of one name, when a step parks: the earliest that fits is among them, or an older page was
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A step that is this worker's now, as its rows were at the claim."""
-
-    task: Task
-    step: Step
-    spec: StepSpec
-
-    @property
-    def ref(self) -> Ref:
-        return Ref(self.task.id, self.step.key)
+Runtime = Callable[[StepSpec], str | None]  # what stands in the claim: an agent's runtime, with its version
+PutArtifact = Callable[[str, bytes, str], JsonMap]  # (workspace id, bytes, media type) -> {digest, size_bytes}
+ReadArtifact = Callable[[str, str], bytes]  # (workspace id, digest)
+AGAIN = Reported(over=False)
 
 
 class Dispatch:
@@ -66,25 +63,97 @@ class Dispatch:
         expressions: Expressions,
         put_json: Callable[[str, Json], str],
         *,
+        put_artifact: PutArtifact,
+        read_artifact: ReadArtifact,
+        runtime: Runtime = lambda spec: None,
+        workspaces: Sequence[str] | None = None,
         lease_ms: int = LEASE_MS,
     ) -> None:
+        """`workspaces`: tasks of others are not looked for; None: of all."""
         self._store = store
         self._scopes = scopes
         self._expressions = expressions
         self._put_json = put_json
+        self._put, self._read = put_artifact, read_artifact
+        self._runtime = runtime
+        self._workspaces = workspaces
+        self._records = TaskRecords(store, scopes)
         self.lease_ms = lease_ms
-        self.heads: list[Task] = []  # of tasks that a report has moved on or ended; not durable before the group ends
+
+    def now(self) -> int:
+        return self._store.now()
+
+    # --- a round --------------------------------------------------------------------------------------------------
+
+    def has_work(self, wanted: Wanted | None) -> bool:
+        if wanted is None:
+            return False
+        if wanted.slots and any(self._claimable(pool, 1) for pool in wanted.pools):
+            return True
+        return wanted.system > 0 and bool(self._claimable(POOL_SYSTEM, 1))
+
+    def _claimable(self, pool: str, limit: int) -> list[Ref]:
+        scope = () if self._workspaces is None else (self._workspaces,)
+        return self._store.claimable(pool, limit, *scope)
+
+    def round(self, worker: str, reports: Sequence[Report], wanted: Wanted | None) -> Round:
+        reported: list[Reported] = []
+        found: list[Claimed] = []
+        with self._store.group():
+            self._store.ahead([report.ref for report in reports], TELLING)
+            for place, report in enumerate(reports):
+                try:
+                    reported.append(self._reported(worker, report))
+                except LongTaskError:
+                    raise
+                except Exception as error:  # an outcome that no row can hold
+                    raise BrokenReport(place) from error
+            searched = wanted is not None and not (wanted.alone and any(one.claimed for one in reported))
+            if searched:
+                assert wanted is not None
+                found = self._search(worker, wanted, reports, reported)
+        return Round(reported, found, searched)
+
+    def _reported(self, worker: str, report: Report) -> Reported:
+        pool, why = report.pool if report.next else None, ""
+        # One that is being cancelled: what has come of it counts no more, and its tree is dead.
+        for outcome in (report.outcome, Stopped()):
+            try:
+                return self.report(report.ref, report.attempt, outcome, worker=worker, pool=pool, alone=report.alone)
+            except TaskLocked:
+                return AGAIN
+            except (LeaseLost, NotFound) as lost:
+                return Reported(refused=str(lost))
+            except Refused as refused:
+                why = str(refused)
+        return Reported(refused=why)
+
+    def _search(
+        self, worker: str, wanted: Wanted, reports: Sequence[Report], reported: Sequence[Reported]
+    ) -> list[Claimed]:
+        """Fills free slots: those that were free, and those that reports have given back and not taken again."""
+        slots, system = wanted.slots, wanted.system
+        for report, one in zip(reports, reported, strict=True):
+            if one.over and one.claimed is None:
+                if report.pool == POOL_SYSTEM:
+                    system += 1
+                else:
+                    slots += 1
+        found: list[Claimed] = []
+        for pool in wanted.pools:
+            found += self.claim(worker, pool, min(slots - len(found), CLAIMS_MAX), self._runtime)
+        return found + self.claim(worker, POOL_SYSTEM, system, self._runtime)
 
     # --- taking work ----------------------------------------------------------------------------------------------
 
-    def claim(self, worker: str, pool: str, limit: int, runtime: Callable[[StepSpec], str | None]) -> list[Claimed]:
+    def claim(self, worker: str, pool: str, limit: int, runtime: Runtime) -> list[Claimed]:
         """At most `limit` steps, of the tasks served least recently.  A peek that was stale gives fewer."""
         claimed: list[Claimed] = []
         queued, before = 0, -1
         while queued > before and queued < BATCH_MAX and len(claimed) < limit:
             # a step that goes and queues for a mutex leaves its slot to others: look again
             before = queued
-            refs = self._store.claimable(pool, limit - len(claimed))
+            refs = self._claimable(pool, limit - len(claimed))
             self._store.ahead(refs)
             for ref in refs:
                 try:
@@ -100,7 +169,7 @@ class Dispatch:
         return claimed
 
     def _first_free(
-        self, w: Writing, first: Step, pool: str, worker: str, runtime: Callable[[StepSpec], str | None], most: int
+        self, w: Writing, first: Step, pool: str, worker: str, runtime: Runtime, most: int
     ) -> Claimed | None:
         """Claims the first of the task's ready steps that has its mutex, or needs none; those before it, at most
         `most`, go and queue."""
@@ -128,7 +197,7 @@ class Dispatch:
         step: Step,
         mutex: MutexView | None,
         worker: str,
-        runtime: Callable[[StepSpec], str | None],
+        runtime: Runtime,
     ) -> Claimed | None:
         """None: it queues for its mutex."""
         spec = w.spec(step)
@@ -137,7 +206,7 @@ class Dispatch:
         return Claimed(w.task, w.step(step.key), spec) if isinstance(fact, StepClaimed) else None
 
     def brief(self, claimed: Claimed) -> Assignment:
-        """What the executor needs, read outside any lock.  Everything that it reads is frozen by the claim."""
+        """Read outside any lock.  Everything that it reads is frozen by the claim."""
         task, step, spec = claimed.task, claimed.step, claimed.spec
         if spec.body.get("inline"):  # a trusted function of this process: no reads unless its arguments need them
             scope = self._scopes.of(task, step, spec) if spec.reads or step.role is not Role.OWN else {}
@@ -175,16 +244,32 @@ class Dispatch:
             first_commit=task.base,
             environment=task.options.environment,
             secrets=(*task.options.secrets, *spec.body.get("secrets", ())),
+            artifacts=tuple(self._records.artifacts(task.id, named=True)) if spec.kind is Kind.RUN else (),
         )
 
     # --- a running attempt ----------------------------------------------------------------------------------------
+
+    def beats(self, held: Sequence[Held]) -> list[Beat | Exception | None]:
+        answers: list[Beat | Exception | None] = []
+        for ref, attempt in held:
+            try:
+                answers.append(self.beat(ref, attempt))
+            except Exception as error:  # noqa: BLE001  the others need their beats all the more
+                answers.append(error)
+        return answers
 
     def beat(self, ref: Ref, attempt: int) -> Beat | None:
         """None: the lease is lost, stop the work and report nothing."""
         return self._store.beat(ref, attempt, self._store.now() + self.lease_ms)
 
     def journal_started(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool:
-        return self._store.journal_started(ref, attempt, run, row)
+        """Raises Refused, with the reason, when a turn is not to be begun: the attempt is asked to stop."""
+        if self._store.journal_started(ref, attempt, run, row):
+            return True
+        beat = self.beat(ref, attempt) if row.kind == "turn" else None
+        if beat is not None and beat.stop is not None:
+            raise Refused(beat.stop)
+        return False
 
     def journal_done(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool:
         """The row and what it cost become durable together, and once: a repeated call costs nothing."""
@@ -203,6 +288,13 @@ class Dispatch:
     def _spend(self, w: Writing, key: str, row: JournalRow) -> None:
         within = w.task.within_budget
         w.add([UsageRecorded(key, row.attempt, row.tokens_in, row.tokens_out, row.micros, row.name or None)])
+        step = w.step(key)
+        spec = w.spec(step)
+        if spec.body.get("limits"):
+            tokens, micros = w.tx.spent(key)
+            tokens, micros = tokens + row.tokens_in + row.tokens_out, micros + (row.micros or 0)
+            if decide.spent_up(spec, step.raises, tokens, micros):
+                w.ask_to_stop([key], decide.STOP_LIMIT)
         if within and not w.task.within_budget:
             agents = [step.key for step in w.tx.running(BATCH_MAX) if step.kind is Kind.AGENT]
             w.ask_to_stop(agents, STOP_BUDGET)
@@ -219,6 +311,12 @@ class Dispatch:
     def progress(self, ref: Ref, attempt: int, done: int, total: int, text: str) -> bool:
         return self._store.tell_progress(ref, attempt, done, total, text)
 
+    def put_artifact(self, claimed: Claimed, body: bytes, media_type: str) -> JsonMap:
+        return self._put(claimed.task.workspace_id, body, media_type)
+
+    def read_artifact(self, claimed: Claimed, digest: str) -> bytes:
+        return self._read(claimed.task.workspace_id, digest)
+
     # --- reporting ------------------------------------------------------------------------------------------------
 
     def report(
@@ -229,25 +327,22 @@ class Dispatch:
         *,
         worker: str = "",
         pool: str | None = None,
-        runtime: Callable[[StepSpec], str | None] | None = None,
         alone: bool = False,
-    ) -> Claimed | None:
+    ) -> Reported:
         """Records the outcome, tells the step's dependents if that needs nothing from outside, and, when `pool` is
         given and no other task has waited longer, claims the task's next ready step.  `alone`: others are not looked
         for, since there are none, or it is not their turn.
 
         Raises LeaseLost (stop, report nothing) and Refused (being cancelled: report Stopped once the tree is dead)."""
-        outcome = self._bounded(ref, masked(outcome))
+        outcome = bounded(masked(outcome), lambda value: self._kept(ref, value))
         op = f"report {ref.step} {attempt}" if _moves_code(outcome) else None
         with write(self._store, ref.task_id, ref.step, telling=TELLING, actor=worker, op=op) as w:
             head = w.task.head
             self._finish(w, ref.step, attempt, outcome)
             settle_quietly(w, ref.step)
-            claimed = None if pool is None or runtime is None else self._next(w, worker, pool, runtime, alone)
+            claimed = None if pool is None else self._next(w, worker, pool, alone)
             after = w.task
-        if after.head != head or after.ended:
-            self.heads.append(after)
-        return claimed
+        return Reported(claimed=claimed, moved=after if after.head != head or after.ended else None)
 
     def _finish(self, w: Writing, key: str, attempt: int, outcome: Outcome) -> None:
         step = w.step(key)
@@ -270,9 +365,7 @@ class Dispatch:
         task, now = w.task, w.now
         w.add(decide.finish(task, step, spec, attempt, outcome, now, stop=stop, signal=signal, owned=owned, left=left))
 
-    def _next(
-        self, w: Writing, worker: str, pool: str, runtime: Callable[[StepSpec], str | None], alone: bool
-    ) -> Claimed | None:
+    def _next(self, w: Writing, worker: str, pool: str, alone: bool) -> Claimed | None:
         task = w.task
         if task.admits < 2 or task.counts.ready - task.counts.ready_system < 1:
             return None
@@ -291,24 +384,10 @@ class Dispatch:
             view = w.mutex(step, name)
             if not view.free or not w.frees(name):
                 return None
-        return self._claim(w, step, view, worker, runtime)
+        return self._claim(w, step, view, worker, self._runtime)
 
-    def _bounded(self, ref: Ref, outcome: Outcome) -> Outcome:
-        """Large values go to the artifact store before the lock is taken; reasons are cut."""
-        match outcome:
-            case Done(result=result) if result is not None:
-                return replace(outcome, result=self._inline(ref, result))
-            case Expanded():
-                return Expanded(outcome.items, self._inline(ref, outcome.listing))
-            case Failed() if len(outcome.reason) > REASON_LENGTH_MAX:
-                cut = outcome.reason[:REASON_LENGTH_MAX] + " … (cut)"
-                return Failed(cut, outcome.retryable, outcome.digest, outcome.artifacts, outcome.revise)
-        return outcome
-
-    def _inline(self, ref: Ref, value: Json) -> Json:
-        if isinstance(value, (int, float, bool)) or value is None or len(json.dumps(value)) <= INLINE_BYTES_MAX:
-            return value
-        return {ARTIFACT: self._put_json(self._store.get_task(ref.task_id).workspace_id, value)}
+    def _kept(self, ref: Ref, value: Json) -> str:
+        return self._put_json(self._store.get_task(ref.task_id).workspace_id, value)
 
 
 def earliest_fitting(w: Writing, step: Step, question: JsonMap) -> Signal | None:
@@ -333,6 +412,25 @@ def _failure(step: Step, owner: Step | None) -> str | None:
     if step.role is not Role.FIX or owner is None:
         return own
     return owner.reason if own is None else f"{owner.reason}\n\nAn earlier attempt to fix it failed: {own}"
+
+
+def bounded(outcome: Outcome, put: Callable[[Json], str]) -> Outcome:
+    """Large values go to the artifact store, before any lock is taken; reasons are cut.  `put` answers the digest."""
+    match outcome:
+        case Done(result=result) if result is not None:
+            return replace(outcome, result=_inline(result, put))
+        case Expanded():
+            return Expanded(outcome.items, _inline(outcome.listing, put))
+        case Failed() if len(outcome.reason) > REASON_LENGTH_MAX:
+            cut = outcome.reason[:REASON_LENGTH_MAX] + " … (cut)"
+            return Failed(cut, outcome.retryable, outcome.digest, outcome.artifacts, outcome.revise)
+    return outcome
+
+
+def _inline(value: Json, put: Callable[[Json], str]) -> Json:
+    if isinstance(value, (int, float, bool)) or value is None or len(json.dumps(value)) <= INLINE_BYTES_MAX:
+        return value
+    return {ARTIFACT: put(value)}
 
 
 def masked(outcome: Outcome) -> Outcome:

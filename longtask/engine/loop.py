@@ -1,6 +1,6 @@
 """Ticks in real time: the only place that sleeps, and the only one that catches everything.
 
-One thread ticks worker and scheduler; a second one beats, so that a long tick never costs a lease.
+One thread ticks worker and scheduler, if there is one; a second one beats, so that a long tick never costs a lease.
 
 A store that cannot be used for a while (`StoreUnavailable`: its disk is full, its server restarts) is waited for, for a
 minute: rounds go on being tried, what runs goes on as long as its lease lasts, one line tells the beginning and one
@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from longtask.core.errors import StoreBusy, StoreError, StoreUnavailable
 from longtask.core.patience import PATIENCE_MS, Patience
 from longtask.core.policy import LEASE_MS
-from longtask.store.contract import Store, WorkerRow
+from longtask.store.contract import WorkerRow
 
 from .attempt import monotonic_ms
+from .dispatcher import Presence
 from .scheduler import Scheduler
 from .worker import DRAIN_GRACE_MS, Worker
 
@@ -53,9 +54,9 @@ class Pulse:
 class Loop:
     def __init__(
         self,
-        store: Store,
+        store: Presence,
         worker: Worker,
-        scheduler: Scheduler,
+        scheduler: Scheduler | None,
         row: WorkerRow,
         *,
         lease_ms: int = LEASE_MS,
@@ -73,7 +74,7 @@ class Loop:
         self._patience = Patience(patience_ms)
         self._waiting_since_ms: int | None = None  # for the store, busy or not to be used
         began_ms = monotonic_ms()
-        self._progress_ms = {WORK: began_ms, SCHEDULE: began_ms}
+        self._progress_ms = {WORK: began_ms} | ({} if scheduler is None else {SCHEDULE: began_ms})
         self._beat_ms = began_ms
         self._beat_error: Exception | None = None
         self._round_error: Exception | None = None
@@ -103,7 +104,7 @@ class Loop:
                     self._worker.drain(grace_ms=self.grace_ms)
                 moved = self._guarded(WORK, self._worker.tick)
                 now = time.monotonic()
-                if not moved or now - scheduled_at >= SCHEDULE_EVERY_S:
+                if self._scheduler is not None and (not moved or now - scheduled_at >= SCHEDULE_EVERY_S):
                     moved += self._guarded(SCHEDULE, self._scheduler.tick)
                     scheduled_at = now
                 if self._waiting_since_ms is not None:

@@ -106,6 +106,8 @@ class TaskRecords:
             for name in ("summary", "decision", "text", "by"):
                 if result.get(name):
                     parts.append(f"{name} {result[name]}" if name != "summary" else str(result[name]))
+            if result.get("tested"):
+                parts.append(_tested(task, result))
             if not parts and step.kind is not Kind.ARTIFACT:
                 parts = [f"{k} {v}" for k, v in result.items() if k != "exit_code" and len(str(v)) < 60]
         if step.commit:
@@ -113,6 +115,14 @@ class TaskRecords:
         if step.rounds:
             parts.append(f"after {step.rounds} round(s) of fixing")
         return "; ".join(parts) or ("ok" if step.role is Role.OWN else "done")
+
+
+def _tested(task: Task, result: JsonMap) -> str:
+    """Evidence, and whether the code is still what it was taken from."""
+    numbers = [f"{result['tests']} tests passed"] if "tests" in result else []
+    numbers += [f"{result['coverage']} % of the lines covered"] if "coverage" in result else []
+    since = "" if result["tested"] == task.head else "; the code has changed since"
+    return f"{', '.join(numbers)} on commit `{str(result['tested'])[:12]}`{since}"
 
 
 def _cost(task: Task) -> str:

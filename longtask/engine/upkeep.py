@@ -203,13 +203,15 @@ class Upkeep:
         return blob.used_at < 0 and self._store.now() + blob.used_at < BLOB_CONDEMNED_MS
 
     def _values(self, suspects: set[tuple[str, str]]) -> Generator[int, None, set[tuple[str, str]]]:
-        """Those that a step names as a value too large for its row.  (A generator: its steps, then its answer.)"""
+        """Those that a step names as a value too large for its row, or as a block of its agent's session.  (A
+        generator: its steps, then its answer.)"""
         named: set[tuple[str, str]] = set()
-        after: tuple[int, str] | None = (0, "")
-        while suspects and after is not None:
-            found, after = self._store.stored_values(after, BATCH_MAX)
-            named.update(suspects.intersection(found))
-            yield 1
+        for pages in (self._store.stored_values, self._store.kept_sessions):
+            after: tuple[int, str] | None = (0, "")
+            while suspects and after is not None:
+                found, after = pages(after, BATCH_MAX)
+                named.update(suspects.intersection(found))
+                yield 1
         return named
 
     def _collect_one(self, blob: Blob) -> None:

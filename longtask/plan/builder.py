@@ -76,9 +76,21 @@ class Adds:
         model: str | None = None,
         recording: str | None = None,
         tools: Sequence[str] | None = None,
+        ask: Sequence[str] | None = None,
+        deny: Sequence[str] | None = None,
+        options: Mapping[str, Any] | None = None,
         **words: Unpack[Common],
     ) -> Step:
-        given = {"prompt": prompt, "runtime": runtime, "model": model, "recording": recording, "tools": tools}
+        given = {
+            "prompt": prompt,
+            "runtime": runtime,
+            "model": model,
+            "recording": recording,
+            "tools": tools,
+            "ask": ask,
+            "deny": deny,
+            "options": options,
+        }
         return self._add(id, {"agent": {k: v for k, v in given.items() if v is not None}}, words)
 
     def approval(

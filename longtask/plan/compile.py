@@ -13,7 +13,9 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,7 +23,7 @@ from pydantic import ValidationError
 from longtask.core import graph as core
 from longtask.core.errors import BadPlan, Problem
 from longtask.core.graph import SYSTEM_KINDS, Graph, Planned
-from longtask.core.model import POOL_SYSTEM, Json, Kind, RunWhen, TaskOptions, WhenFailed
+from longtask.core.model import POOL_SYSTEM, Json, Kind, RunWhen, StepSpec, TaskOptions, WhenFailed
 from longtask.core.policy import KEY_LENGTH_MAX, NAME_LENGTH_MAX
 
 from . import expressions
@@ -333,6 +335,18 @@ class _Compiler:
             secrets=tuple(plan.secrets),
             plan_digest=digest,
         )
+
+
+def placed(graph: Graph, folder: Path) -> Graph:
+    """A plan names its recordings from its own folder; a worker may stand anywhere."""
+
+    def moved(spec: StepSpec) -> StepSpec:
+        given = spec.body.get("recording")
+        if spec.kind is not Kind.AGENT or not given or "${{" in given:
+            return spec
+        return replace(spec, body={**spec.body, "recording": str((folder / given).resolve())})
+
+    return replace(graph, specs=tuple(map(moved, graph.specs)))
 
 
 def _texts(value: Json, loc: Loc) -> Iterator[tuple[Loc, str]]:

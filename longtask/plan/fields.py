@@ -133,6 +133,8 @@ RunWhenWord = Literal["success", "failure", "always"]
 WhenFailedWord = Literal["ask", "stop", "continue"]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
+Money = Annotated[float, Field(gt=0)]
+Percent = Annotated[float, Field(gt=0, le=100)]
 
 
 def _no_text(value: Any) -> Any:

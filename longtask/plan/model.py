@@ -16,6 +16,7 @@ from .fields import (
     Count,
     Duration,
     Env,
+    Money,
     Names,
     Positive,
     RetryWord,
@@ -25,7 +26,7 @@ from .fields import (
 )
 from .problems import Places
 from .shape import bad_plan
-from .step import AgentDefaults, Step
+from .step import AgentDefaults, Sandbox, Step
 
 LANGUAGE = 1
 
@@ -70,6 +71,8 @@ class Defaults(Words):
     env: Env = Field(
         default_factory=dict, description="Environment of run, function and agent steps.  May hold `${{ … }}`."
     )
+    sandbox: Sandbox | None = Field(default=None, description="Of run, function and agent steps.")
+    network: bool | None = Field(default=None, description="Whether sandboxes have the network; true if absent.")
     pool: Text | None = Field(default=None, description="Which workers may take the steps.")
     when_failed: WhenFailedWord | None = Field(default=None, description="`stop`, `continue` or `ask`.")
 
@@ -77,7 +80,7 @@ class Defaults(Words):
 class Limits(Words):
     """Bounds of the whole task.  Reaching one pauses the work; raising it goes on."""
 
-    cost_usd: Annotated[float, Field(gt=0)] | None = Field(default=None, description="Money for models, in US dollars.")
+    cost_usd: Money | None = Field(default=None, description="Money for models, in US dollars.")
     tokens: Positive | None = Field(default=None, description="Tokens, in and out, of all models.")
     active: Duration | None = Field(default=None, description="Time in which at least one attempt was running.")
     parallel: Positive = Field(default=PARALLEL, description="Attempts at the same time.")

@@ -6,9 +6,11 @@ rest is checked too.
 
 `body` by kind (a key is absent when the plan does not say it; `${{ … }}` is rendered for each attempt):
 
-    run       command (text: a shell's; list: no shell), progress, silence_ms, env, secrets
-    function  function ("package.module:name"), args, inline, progress, silence_ms, env, secrets
-    agent     prompt, runtime, model, recording, tools, silence_ms, env, secrets
+    run       command (text: a shell's; list: no shell), progress, evidence, sandbox, network, silence_ms, env, secrets
+    function  function ("package.module:name"), args, inline, progress, evidence, sandbox, network, silence_ms, env,
+              secrets
+    agent     prompt, runtime, model, recording, tools, ask, deny, options, evidence, sandbox, network, silence_ms, env,
+              secrets
     approval  ask, show (`diff`, `artifacts.NAME`, or a glob of files), bind, who, expires_ms
     wait      signal, match, timeout_ms   or   timer_ms
     call      url, body, headers, secret_headers (header → name of a variable), timeout_ms (for the callback)
@@ -23,6 +25,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from longtask.agents.catalog import LATER, RUNTIMES, TOOLS
+from longtask.agents.policy import parse
 from longtask.core.graph import did_you_mean
 from longtask.core.model import POOL_DEFAULT, POOL_SYSTEM, Json, Kind, StepSpec
 from longtask.core.policy import DEPTH_MAX, FAILURES_MAX, LOSSES_MAX, ROUNDS_MAX, WINDOW_MAX
@@ -32,12 +36,9 @@ from .check import VARIABLE, Checks, Section
 from .duration import duration_ms
 from .model import Defaults, Plan
 from .problems import Findings
-from .step import Agent, AgentDefaults, Approval, Artifact, Call, Fix, Step, Wait, Work, kinds_of
+from .step import Agent, AgentDefaults, Approval, Artifact, Call, Evidence, Fix, Step, Wait, Work, kinds_of
 from .suspicious import shown
 
-RUNTIMES = ("recorded",)
-RUNTIMES_LATER = ("builtin", "claude-code", "codex", "acp", "openai-agents", "langgraph")
-TOOLS = ("read", "write", "edit", "shell", "search")
 PARALLEL_MAX = 16
 INSTEAD = {  # (word, kind): what to do about a word that does not apply
     ("timeout", "approval"): "write `expires` inside the approval",
@@ -57,6 +58,9 @@ FITS = {  # a word that is not here fits every kind
     "secrets": WORK,
     "silence": WORK,
     "commit": WORK,
+    "evidence": WORK,
+    "sandbox": WORK,
+    "network": WORK,
     "on_failure": WORK,
     "outputs": WORK,
     "pool": (*WORK, "call"),
@@ -200,6 +204,9 @@ class Specs(Checks):
         silence_ms = self._given_ms(work.silence, self.defaults.silence, place, "silence")
         if silence_ms is not None:
             body["silence_ms"] = silence_ms
+        body |= self._sandbox(work, kind, place)
+        if work.evidence is not None:
+            body["evidence"] = self._evidence(work, work.evidence, kind, place.below("evidence"))
         if work.mutex is not None and not _WORD.fullmatch(work.mutex):
             self._add(place, "mutex", f"{shown(work.mutex)} is no name; write a word such as 'staging'")
         if work.progress is not None:
@@ -384,6 +391,38 @@ class Specs(Checks):
                 self._add(place, "secrets", f"and env both set {name!r}; one name, one value")
         return body
 
+    def _sandbox(self, work: Work, kind: str, place: Section) -> dict[str, Json]:
+        sandbox = work.sandbox or self.defaults.sandbox or "none"
+        network = self.defaults.network if work.network is None else work.network
+        if sandbox == "none":
+            if work.network is not None:
+                self._add(
+                    place, "network", "is a matter of the sandbox, and there is none; write `sandbox: bubblewrap`"
+                )
+            return {}
+        if work.inline:
+            self._add(place, "inline", "runs inside the worker: no sandbox is around it; leave one of the two out")
+        if network is False and kind == "agent":
+            runtime = self.settings(work.agent).get("runtime")
+            if runtime in RUNTIMES and RUNTIMES[runtime].program is not None:
+                self._add(place, "network", f"runtime `{runtime}` is a program of its own and needs its model: true")
+        return {"sandbox": sandbox, **({} if network is None else {"network": network})}
+
+    def _evidence(self, work: Work, evidence: Evidence, kind: str, place: Section) -> dict[str, Json]:
+        """Numbers are shown by a command, changes are made by what commits; a word that could not fail is a mistake."""
+        for word in ("tests_min", "coverage"):
+            if getattr(evidence, word) is not None and kind != "run":
+                self._say(
+                    place, f"{word} is read from a command, this is a step of kind {kind}; put it on a `run` step"
+                )
+        if evidence.tests_min is not None and work.progress != "pytest":
+            self._say(place, "tests_min is read from pytest's output; write `progress: pytest` beside it")
+        commits = work.commit if work.commit is not None else kind == "agent"
+        for word in ("protect", "change"):
+            if getattr(evidence, word) and not commits:
+                self._say(place, f"{word} is about changes, and what this step changes is not committed")
+        return evidence.model_dump(exclude_none=True)
+
     def _agent(self, agent: Agent, place: Section) -> dict[str, Json]:
         self.template(agent.prompt, place, "prompt")
         settings = self.settings(agent)
@@ -398,27 +437,36 @@ class Specs(Checks):
             )
         elif settings["runtime"] == "recorded" and "recording" not in settings:
             self._say(place, "runtime `recorded` replays a recording; name its file: `recording: PATH`")
-        return {"prompt": agent.prompt, **settings}
+        return {"prompt": agent.prompt, **_bounded(settings)}
 
     def agent_settings(self, agent: AgentDefaults, place: Section) -> None:
         """What must hold of an agent's runtime and tools, in a step or in the defaults."""
         runtime = agent.runtime
-        if runtime in RUNTIMES_LATER:
+        if runtime in LATER:
             self._add(place, "runtime", f"`{runtime}` comes with a later version; this one knows {', '.join(RUNTIMES)}")
         elif runtime is not None and runtime not in RUNTIMES:
-            hint = did_you_mean(runtime, (*RUNTIMES, *RUNTIMES_LATER)) or f"; this version knows {', '.join(RUNTIMES)}"
+            hint = did_you_mean(runtime, (*RUNTIMES, *LATER)) or f"; this version knows {', '.join(RUNTIMES)}"
             self._add(place, "runtime", f"{shown(runtime)} is not known{hint}")
-        for n, tool in enumerate(agent.tools or ()):
-            if tool not in TOOLS:
-                hint = did_you_mean(tool, TOOLS) or f"; there are {', '.join(TOOLS)}"
-                self._say(place.below("tools", n), f"tool {shown(tool)} is not known{hint}")
+        for word in ("tools", "ask", "deny"):
+            for n, rule in enumerate(getattr(agent, word) or ()):
+                self._rule(rule, place.below(word, n))
+
+    def _rule(self, rule: str, place: Section) -> None:
+        try:
+            tool, _ = parse(rule)
+        except ValueError as error:
+            self._say(place, str(error))
+            return
+        if "*" not in tool and "." not in tool and tool not in TOOLS:
+            hint = did_you_mean(tool, TOOLS) or f"; there are {', '.join(TOOLS)}"
+            self._say(place, f"tool {shown(tool)} is not known{hint}")
 
     def settings(self, agent: AgentDefaults | None) -> dict[str, Json]:
-        """Runtime, model, recording and tools: those of the step, else those of the defaults."""
+        """What is set of an agent beside its prompt: by the step, else by the defaults."""
         out: dict[str, Json] = {}
         for source in (self.defaults.agent, agent):
             if source is not None:
-                out |= source.model_dump(include={"runtime", "model", "recording", "tools"}, exclude_none=True)
+                out |= source.model_dump(include=set(AgentDefaults.model_fields), exclude_none=True)
         return out
 
     def _conflict(self, agent: Agent | None) -> int | None:
@@ -434,7 +482,7 @@ class Specs(Checks):
                 kind=Kind.AGENT,
                 body={
                     "prompt": CONFLICT_PROMPT,
-                    **settings,
+                    **_bounded(settings),
                     **({"env": self.defaults.env} if self.defaults.env else {}),
                 },
                 pool=self._pool,
@@ -458,3 +506,15 @@ class Specs(Checks):
             if given is not None:
                 return given
         return LOSSES_MAX
+
+
+def _bounded(settings: dict[str, Json]) -> dict[str, Json]:
+    """Limits as the machine counts them: tokens, millionths of a dollar; requests are the agent's own."""
+    given = settings.get("limits")
+    if not isinstance(given, dict):
+        return settings
+    limits: dict[str, Json] = {"tokens": given["tokens"]} if "tokens" in given else {}
+    limits |= {"micros": round(float(str(given["cost_usd"])) * 1_000_000)} if "cost_usd" in given else {}
+    requests = {"requests_max": given["requests"]} if "requests" in given else {}
+    others = {name: value for name, value in settings.items() if name != "limits"}
+    return {**others, **({"limits": limits} if limits else {}), **requests}

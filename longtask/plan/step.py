@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from longtask.agents.catalog import REQUESTS_MAX, RUNTIMES
 from longtask.core.policy import LOSSES_MAX, ROUNDS_MAX, WEIGHT, WINDOW_MAX
 
 from .fields import (
@@ -20,8 +21,10 @@ from .fields import (
     Env,
     Id,
     Items,
+    Money,
     Names,
     Needs,
+    Percent,
     Positive,
     RetryWord,
     RunWhenWord,
@@ -33,20 +36,42 @@ from .fields import (
 
 KINDS = ("run", "function", "agent", "approval", "wait", "artifact", "call")
 Outputs = dict[str, TypeWord]
+Sandbox = Literal["none", "bubblewrap"]
+
+
+class AgentLimits(Words):
+    """Bounds of one step's agent, all its runs together.  Reaching one asks a person: raise it, or give up."""
+
+    cost_usd: Money | None = Field(default=None, description="Money for models, in US dollars.")
+    tokens: Positive | None = Field(default=None, description="Tokens, in and out.")
+    requests: Positive | None = Field(
+        default=None,
+        description=f"Model requests of one run; {REQUESTS_MAX} if absent.  More is going round in circles.",
+    )
 
 
 class AgentDefaults(Words):
     """Which agent, and how it is set up."""
 
-    runtime: Text | None = Field(default=None, description="The agent runtime; this version knows `recorded`.")
+    runtime: Text | None = Field(
+        default=None,
+        description=f"The agent runtime; this version knows {', '.join(f'`{name}`' for name in RUNTIMES)}.",
+    )
     model: Text | None = Field(default=None, description="The model, as its runtime names it.")
     recording: Text | None = Field(
         default=None, description="For runtime `recorded`: the recording to replay, a path beside the plan."
     )
     tools: Names | None = Field(
         default=None,
-        description="The tools that it may use, of `read, write, edit, shell, search`; absent: all of them.",
+        description="The tools that it may use, of `read, write, edit, shell, search`; absent: all of them.  "
+        "With what it is about in brackets, only such calls: `shell(pytest *)`.",
     )
+    ask: Names | None = Field(
+        default=None, description="Calls that a person allows or not, each time: `shell(git push *)`, `mcp.*`."
+    )
+    deny: Names | None = Field(default=None, description="Calls that it may not make.")
+    limits: AgentLimits | None = Field(default=None, description="What a step may spend on its agent.")
+    options: dict[str, Any] | None = Field(default=None, description="Settings of this runtime alone.")
 
 
 class Agent(AgentDefaults):
@@ -57,6 +82,30 @@ class Agent(AgentDefaults):
         default_factory=dict,
         description="What it must hand over, by name and type; later steps read `steps.ID.outputs.NAME`.",
     )
+
+
+class Coverage(Words):
+    """Lines that the tests must reach."""
+
+    report: Text = Field(
+        description="The file that the command writes, from the top of the repository: Cobertura XML, LCOV, or "
+        "coverage.py's JSON."
+    )
+    min: Percent = Field(description="Per cent of the lines.")
+
+
+class Evidence(Words):
+    """What must hold of the work before the step is completed; else it has failed, and is told what was missing."""
+
+    protect: Names | None = Field(
+        default=None,
+        description="Paths or globs: what stands there already may be neither changed nor deleted; files may be added.",
+    )
+    change: bool | None = Field(default=None, description="true: an agent that has changed nothing has failed.")
+    tests_min: Positive | None = Field(
+        default=None, description="How many tests must have passed; read from the output, with `progress: pytest`."
+    )
+    coverage: Coverage | None = Field(default=None, description="A floor under the coverage of lines.")
 
 
 class Work(Words):
@@ -104,6 +153,16 @@ class Work(Words):
     commit: bool | None = Field(
         default=None,
         description="Whether its changes of the code are committed and merged; agents: true, others: false.",
+    )
+    sandbox: Sandbox | None = Field(
+        default=None,
+        description="`bubblewrap`: what it runs writes in its worktree only, and reads no credentials; else `none`.",
+    )
+    network: bool | None = Field(
+        default=None, description="With a sandbox, false: no connection to anywhere; true if absent."
+    )
+    evidence: Evidence | None = Field(
+        default=None, description="What must hold before the step is completed: words of an agent are none."
     )
     repeatable: bool = Field(
         default=True,

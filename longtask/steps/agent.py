@@ -17,24 +17,28 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from longtask.agents import prompt, recorded
-from longtask.agents.contract import REQUESTS_MAX
-from longtask.agents.journal import TREE
+from longtask.agents.catalog import REQUESTS_MAX, RUNTIMES
+from longtask.agents.journal import TREE, TURN
 from longtask.agents.outputs import mismatches
+from longtask.agents.programs import kind_of
 from longtask.agents.witness import VARIABLE
-from longtask.core.errors import BadPlan, LeaseLost, NotFound
+from longtask.core.errors import BadPlan, LeaseLost, NotFound, Refused
 from longtask.core.model import Done, Failed, Json, JsonMap, Outcome, Parked, Released
 from longtask.core.patience import mendable
 from longtask.redaction import redact_value
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
 from longtask.steps.frames import Frame, FrameError, answer, refusal
 from longtask.steps.serving import Launched, Serving, as_written, launch
+from longtask.steps.session import SESSION, Keeper, newest, without
 from longtask.steps.surroundings import as_text
 
 SaveTree = Callable[[Path], str]  # writes the worktree as a tree, pins it, and names it
 ReadDocument = Callable[[Path], Json]  # a recording: YAML or JSON
+FindProgram = Callable[[str], Path | None]  # by its name in `agents/programs.py`
 
 RECORDED = "recorded"
 SAVERS = 4  # trees that are written at once
@@ -52,12 +56,19 @@ def read_json(path: Path) -> Json:
 
 
 class AgentExecutor:
-    """`save_tree` None: worktrees are not saved (tests of other things).  `read_document` reads recordings."""
+    """`save_tree` None: worktrees are not saved (tests of other things).  `read_document` reads recordings.
+    `program` finds the program of an agent that is one of its own."""
 
     def __init__(
-        self, *, save_tree: SaveTree | None = None, render: Render = as_written, read_document: ReadDocument = read_json
+        self,
+        *,
+        save_tree: SaveTree | None = None,
+        render: Render = as_written,
+        read_document: ReadDocument = read_json,
+        program: FindProgram = lambda name: None,
     ) -> None:
         self._save_tree = save_tree
+        self._program = program
         self._render = render
         self._read_document = read_document
         self._recordings: dict[Path, tuple[tuple[int, int, int], JsonMap]] = {}
@@ -69,15 +80,16 @@ class AgentExecutor:
     def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
         try:
             start = self._start_frame(assignment)
-            launched = launch(assignment, "agent_child", place, self._render, bare=True)
+            launched = launch(_equipped(assignment), "agent_child", place, self._render, bare=True)
         except (BadPlan, NotFound) as error:
             return Ended(Failed(str(error), retryable=False))
         rows = [_for_child(row) for row in assignment.journal]
         start |= {"cwd": os.fspath(launched.around.folder), "rows": len(rows)}
+        start["brief"]["inside"] = list(launched.around.inside)
         launched.process.send_frame({"frame": "start", **start})
         for part in _parts(rows):
             launched.process.send_frame({"frame": "rows", "rows": part})
-        return AgentHandle(assignment, desk, launched, lambda: self._save(place))
+        return AgentHandle(assignment, desk, launched, lambda: self._save(place), self._savers)
 
     def _save(self, place: Path | None) -> Future[str] | None:
         if self._save_tree is None or place is None:
@@ -101,7 +113,7 @@ class AgentExecutor:
             "attempt": a.attempt,
             "prompt": opening,
             "outputs": dict(a.spec.outputs),
-            "tools": body.get("tools"),
+            "policy": {"tools": body.get("tools"), "ask": body.get("ask", ()), "deny": body.get("deny", ())},
             "model": body.get("model"),
             "repeatable": a.spec.repeatable,
             "news": news,
@@ -109,8 +121,23 @@ class AgentExecutor:
             "failure": a.failure,
             "requests_max": body.get("requests_max", REQUESTS_MAX),
             "options": {"script": self._script(a)} if runtime == RECORDED else body.get("options", {}),
+            "program": self._program_of(runtime),
         }
         return {"runtime": runtime, "witness": os.environ.get(VARIABLE), "secrets": list(a.secrets), "brief": brief}
+
+    def _program_of(self, runtime: str) -> str | None:
+        """Raises NotFound."""
+        entry = RUNTIMES.get(runtime)
+        if entry is None or entry.program is None:
+            return None
+        found = self._program(entry.program)
+        if found is None:
+            command = kind_of(entry.program).command
+            raise NotFound(
+                f"agent runtime '{runtime}': {command!r} is not on this machine; put it on the PATH of the worker, or "
+                f"fetch the one that LongTask knows: `longtask dev fetch {entry.program}`"
+            )
+        return os.fspath(found)
 
     def _script(self, a: Assignment) -> JsonMap:
         """Of the recording, what is for this run; a file is read again when it has changed."""
@@ -138,10 +165,15 @@ class AgentHandle(Serving):
         desk: Desk,
         launched: Launched,
         save: Callable[[], Future[str] | None],
+        aside: ThreadPoolExecutor,
     ) -> None:
         super().__init__(assignment, desk, launched)
         self._save = save
+        self._aside = aside
         self._saving: Future[str] | None = None
+        self._around = launched.around
+        self._session = Keeper(launched.around.scratch / "session", desk.put_artifact, desk.read_artifact)
+        self._keeping: Future[JsonMap | None] | None = None
         self._rows = [row for row in assignment.journal if row.get("body") is not None]
         self._finished = max((row["n"] for row in self._rows), default=0)
         self._begun = 0  # number of the call that is under way
@@ -150,7 +182,7 @@ class AgentHandle(Serving):
         return True
 
     def _quiet(self) -> bool:
-        return self._saving is None or self._saving.done()
+        return all(future is None or future.done() for future in (self._saving, self._keeping))
 
     def _call(self, call: Frame) -> bool:
         match call["frame"]:
@@ -158,8 +190,20 @@ class AgentHandle(Serving):
                 return self._started(call)
             case "journal.done":
                 return self._done(call)
+            case "journal.saw":
+                return self._saw(call)
+            case "session.restore":
+                return self._restore(call)
             case _:
                 return super()._call(call)
+
+    def _saw(self, call: Frame) -> bool:
+        """A call that is over.  It is written down even if the attempt is to stop: it was paid for."""
+        if not self._begun:
+            if _count(call, "n") != self._finished + 1:
+                raise FrameError(f"call {call['n']} was seen, though {self._finished} is the last that has finished")
+            self._begun = call["n"]
+        return self._done(call)
 
     def _started(self, call: Frame) -> bool:
         """Raises FrameError: calls are numbered from 1 without a gap and made one after another."""
@@ -171,8 +215,13 @@ class AgentHandle(Serving):
         if self.stopping is not None:
             self.process.send_frame(refusal(call, self.stopping))
             return True
-        if not self.desk.journal_started(call["n"], call["kind"], call["name"], call["fingerprint"]):
-            raise LeaseLost
+        try:
+            if not self.desk.journal_started(call["n"], call["kind"], call["name"], call["fingerprint"]):
+                raise LeaseLost
+        except Refused as stop:
+            self.give_back(str(stop))
+            self.process.send_frame(refusal(call, str(stop)))
+            return True
         self._begun = call["n"]
         self.process.send_frame(answer(call))
         return True
@@ -184,31 +233,68 @@ class AgentHandle(Serving):
         for name in ("tokens_in", "tokens_out", *(() if call["micros"] is None else ("micros",))):
             _count(call, name)
         body = dict(call["body"])
-        body.pop(TREE, None)  # the worker alone says which tree it has saved
-        if call["changed"]:
-            tree = self._tree()
-            if tree is None:
-                return False
-            if isinstance(tree, Failed):
-                self.fail(tree.reason)
-                return True
-            if isinstance(tree, Released):
-                return True
-            if tree:
-                body[TREE] = tree
+        for name in (TREE, SESSION):  # the worker alone says what it has saved
+            body.pop(name, None)
+        tree = self._tree() if call["changed"] else ""
+        kept = self._kept_session(call["session"]) if call.get("session") else {}
+        if tree is None or kept is None:
+            return False
+        if isinstance(tree, Failed):
+            self.fail(tree.reason)
+            return True
+        if isinstance(tree, Released) or isinstance(kept, Released):
+            return True
+        body |= {name: saved for name, saved in ((TREE, tree), (SESSION, kept)) if saved}
         n, kind, name = call["n"], call["kind"], call["name"]
         usage = {key: call[key] for key in ("tokens_in", "tokens_out", "micros")}
         if not self.desk.journal_done(n, kind, name, call["fingerprint"], body, usage):
             raise LeaseLost
         if TREE in body and not self.desk.checkpoint(n, body[TREE]):
             raise LeaseLost
-        self._saving = None
+        self._saving = self._keeping = None
         self._finished, self._begun = n, 0
         self._rows.append(
             {"n": n, "kind": kind, "name": name, "attempt": self.assignment.attempt, **usage, "body": body}
         )
-        self.process.send_frame(answer(call))
+        if call["frame"] == "journal.saw" and kind == TURN and self.stopping is None:
+            self.give_back(self.desk.asked_now())  # its program does not ask before the next turn
+        seen = call["frame"] == "journal.saw" and self.stopping is not None
+        self.process.send_frame(refusal(call, str(self.stopping)) if seen else answer(call))
         return True
+
+    def _restore(self, call: Frame) -> bool:
+        """{folder, restored, cwd}: where its session's files are, and where it worked when they were kept."""
+        kept = newest(self._rows)
+        if self._keeping is None and kept is not None:
+            self._keeping = self._aside.submit(self._session.restore, kept)
+        if self._keeping is not None:
+            if not self._keeping.done():
+                return False
+            done, self._keeping = self._keeping, None
+            if (error := done.exception()) is not None:
+                self.fail(f"the session of the agent cannot be restored: {error}")
+                return True
+        self._session.folder.mkdir(parents=True, exist_ok=True)
+        folder, cwd = os.fspath(self._session.folder), None if kept is None else kept["cwd"]
+        self.process.send_frame(answer(call, folder=folder, restored=kept is not None, cwd=cwd))
+        return True
+
+    def _kept_session(self, paths: list[str]) -> JsonMap | Released | None:
+        """None: it is still being kept.  Released: it could not be, and the program is being ended."""
+        if self.waits:
+            return None
+        if self._keeping is None:
+            self._keeping = self._aside.submit(self._session.keep, [str(path) for path in paths], self._around.folder)
+        if not self._keeping.done():
+            return None
+        error = self._keeping.exception()
+        if error is None:
+            return self._keeping.result()
+        self._keeping = None
+        if mendable(error):
+            return None if self.wait_for(error) else Released(str(error))
+        self.fail(f"the session of the agent cannot be kept: {error}")
+        return Released(str(error))
 
     def _tree(self) -> str | Failed | Released | None:
         """None: it is still being written.  Empty: nobody saves trees here.  Released: it could not be in time, and
@@ -255,7 +341,8 @@ class AgentHandle(Serving):
     def _transcript(self) -> JsonMap:
         """The run so far, its earlier attempts included: one line for each call."""
         # a view: the journal itself holds what was answered
-        shown = [redact_value({key: row[key] for key in row if key != "fingerprint"}) for row in self._rows]
+        rows = [{**row, "body": without(row["body"])} for row in self._rows]
+        shown = [redact_value({key: row[key] for key in row if key != "fingerprint"}) for row in rows]
         lines = [json.dumps(row) for row in shown]
         head = {"step": self.assignment.step, "run": self.assignment.run, "attempt": self.assignment.attempt}
         if self.assignment.spec.body.get("runtime", RECORDED) == RECORDED:
@@ -263,6 +350,21 @@ class AgentHandle(Serving):
         text = "\n".join([json.dumps(head), *lines]) + "\n"
         name = f"{TRANSCRIPT}/{self.assignment.step}.{self.assignment.attempt}.jsonl"
         return self.desk.put_artifact(name, text.encode(), TRANSCRIPT_TYPE)
+
+
+def _equipped(assignment: Assignment) -> Assignment:
+    """With what its runtime takes from this worker's environment, if it is there."""
+    entry = RUNTIMES.get(assignment.spec.body.get("runtime", RECORDED))
+    if entry is None:
+        return assignment
+    given = {*assignment.environment, *(assignment.spec.body.get("env") or {}), *assignment.secrets}
+    keys = tuple(name for name in entry.keys if name in os.environ and name not in given)
+    settings = {name: os.environ[name] for name in entry.settings if name in os.environ and name not in given}
+    return replace(
+        assignment,
+        environment={**assignment.environment, **settings},
+        secrets=(*assignment.secrets, *keys),
+    )
 
 
 def _count(call: Frame, name: str) -> int:
@@ -281,7 +383,8 @@ def _texts(call: Frame) -> None:
 
 
 def _for_child(row: JsonMap) -> JsonMap:
-    return {key: row.get(key) for key in ("n", "kind", "name", "fingerprint", "body")}
+    shown = {key: row.get(key) for key in ("n", "kind", "name", "fingerprint")}
+    return {**shown, "body": without(row.get("body"))}
 
 
 def _parts(rows: list[JsonMap]) -> Iterator[list[Mapping[str, object]]]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from longtask.agents.contract import AgentOutcome, Brief, runtime
-from longtask.agents.journal import Diverged, Halted, OutcomeUnknown, Seams
+from longtask.agents.journal import Asks, Diverged, Halted, OutcomeUnknown, Seams
+from longtask.agents.policy import Policy
 from longtask.agents.witness import Witness
 from longtask.core.errors import BadPlan
-from longtask.core.model import Failed, JsonMap
+from longtask.core.model import Failed, JsonMap, Parked, WaitingFor
 from longtask.redaction import mask_of
 from longtask.steps import child
 from longtask.steps.frames import Channel
@@ -33,13 +34,23 @@ def main() -> int:
 
 
 def run(start: JsonMap, rows: list[JsonMap], channel: Channel) -> AgentOutcome:
-    brief = Brief(**start["brief"] | {"cwd": Path(start["cwd"]), "tools": _names(start["brief"]["tools"])})
+    brief = Brief(
+        **start["brief"]
+        | {
+            "cwd": Path(start["cwd"]),
+            "policy": _policy(start["brief"]["policy"]),
+            "inside": tuple(start["brief"]["inside"]),
+            "program": None if start["brief"]["program"] is None else Path(start["brief"]["program"]),
+        }
+    )
     hidden = mask_of(start["secrets"], shapes=False)
-    seams = Seams(rows, channel, Witness(brief.step, brief.run, start["witness"]), hidden.value)
+    seams = Seams(rows, channel, Witness(brief.step, brief.run, start["witness"]), hidden.value, brief.cause)
     if seams.replaying:
         channel.send("note", text=f"goes on: {len(rows)} calls of this run are in its journal and are not made again\n")
     try:
         outcome = runtime(start["runtime"]).run(brief, seams, channel)
+    except Asks as asks:
+        return Parked(WaitingFor.USER, asks.question, 0)
     except (Diverged, OutcomeUnknown) as error:
         return Failed(str(error), retryable=isinstance(error, Diverged))
     except BadPlan as error:
@@ -50,5 +61,6 @@ def run(start: JsonMap, rows: list[JsonMap], channel: Channel) -> AgentOutcome:
     return outcome
 
 
-def _names(tools: list[str] | None) -> tuple[str, ...] | None:
-    return None if tools is None else tuple(tools)
+def _policy(rules: JsonMap) -> Policy:
+    tools = rules["tools"]
+    return Policy(None if tools is None else tuple(tools), tuple(rules["ask"]), tuple(rules["deny"]))

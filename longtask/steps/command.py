@@ -11,19 +11,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from longtask.agents.witness import VARIABLE, Witness
 from longtask.core.errors import NotFound, StoreError
-from longtask.core.model import Done, Failed, Json, Outcome, Stopped
+from longtask.core.model import Done, Failed, Json, JsonMap, Outcome, Stopped
 from longtask.core.patience import mendable
 from longtask.redaction import Mask, redact_bytes
-from longtask.steps.contract import Assignment, Desk, Ended, Handle, Records, Render
+from longtask.steps import evidence
+from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
 from longtask.steps.output import failure_digest, plain, tail
 from longtask.steps.process import Exit, Process
-from longtask.steps.progress import Parser, parser
+from longtask.steps.progress import Parser, Progress, parser
 from longtask.steps.surroundings import Surroundings, mark_of, surround
 
 OUTPUTS_BYTES_MAX = 1_000_000
@@ -33,9 +35,8 @@ PathOf = Callable[[str, str], Path]  # (workspace id, digest) -> the artifact's 
 
 
 class CommandExecutor:
-    def __init__(self, render: Render, records: Records, path_of: PathOf) -> None:
+    def __init__(self, render: Render, path_of: PathOf) -> None:
         self._render = render
-        self._records = records
         self._path_of = path_of
 
     def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
@@ -59,6 +60,7 @@ class CommandExecutor:
             mark=mark_of(assignment),
             merge_stderr=True,
             secrets=assignment.secrets,
+            inside=around.inside,
         )
         hidden = Mask(around.env[name] for name in assignment.secrets)
         return CommandHandle(assignment, desk, process, around, hidden)
@@ -67,12 +69,16 @@ class CommandExecutor:
         """$LONGTASK_ARTIFACTS: what the task has made so far, by name, as links.  $LONGTASK_OUTPUT: see above."""
         folder = around.scratch / "artifacts"
         folder.mkdir()
-        for artifact in self._records.artifacts(assignment.task_id, named=True):
+        for artifact in assignment.artifacts:
             name = artifact["name"]
             try:
                 link = folder / inner_name(name)
                 link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to(self._path_of(assignment.workspace_id, artifact["digest"]))
+                kept = self._path_of(assignment.workspace_id, artifact["digest"])
+                if around.inside:
+                    shutil.copyfile(kept, link)  # where it is kept is not seen from inside
+                else:
+                    link.symlink_to(kept)
             except (OSError, ValueError, NotFound) as error:  # `a` and `a/b` cannot both be there; a lost file
                 desk.output("note", f"artifact {name!r} is not in $LONGTASK_ARTIFACTS: {error}\n".encode())
         around.env["LONGTASK_ARTIFACTS"] = str(folder)
@@ -94,7 +100,8 @@ class CommandHandle:
         self._silent = False
         self._whole = bytearray()
         self._began = time.monotonic()
-        self._summary = ""
+        self._seen: Progress | None = None
+        self._evidence: JsonMap = body.get("evidence", {})
         self._result: Outcome | None = None
 
     def poll(self) -> Outcome | None:
@@ -131,7 +138,7 @@ class CommandHandle:
                 del self._whole[SEALED_BYTES_MAX : len(self._whole) - SEALED_BYTES_MAX // 2]
             seen = self._parser.feed(chunk.content) if self._parser else None
             if seen is not None:
-                self._summary = seen.text
+                self._seen = seen
                 self._desk.progress(seen.done, seen.total or 0, seen.text)
         return bool(chunks)
 
@@ -150,7 +157,12 @@ class CommandHandle:
                 outputs = self._outputs()
             except ValueError as error:
                 return Failed(self._hidden.value(str(error)), retryable=False, artifacts=sealed)
-            result = {"exit_code": 0, **({"summary": self._summary} if self._summary else {}), **outputs}
+            try:
+                shown = evidence.numbers(self._evidence, self._seen, self._around.folder, self._assignment.base)
+            except ValueError as missing:
+                return Failed(self._hidden.value(str(missing)), digest="evidence", artifacts=sealed)
+            summary = {"summary": self._seen.text} if self._seen is not None and self._seen.text else {}
+            result = {"exit_code": 0, **summary, **shown, **outputs}
             return Done(self._hidden.value(result), artifacts=sealed)
         how = f"exit code {ended.code}" if ended.code is not None else f"signal {ended.signal}"
         if ended.warden_lost:

@@ -58,12 +58,15 @@ class Assignment:
     first_commit: str | None = None  # that the task began from
     environment: Mapping[str, str] = field(default_factory=dict)  # of the plan: literal values
     secrets: tuple[str, ...] = ()  # names; the worker finds the values in its own environment
+    artifacts: tuple[JsonMap, ...] = ()  # of a command: what the task has made so far, as `Records.artifacts` tells it
 
 
 class Desk(Protocol):
     """What a handle may ask of its worker while it runs.  False or LeaseLost means: stop, report nothing."""
 
-    def journal_started(self, n: int, kind: str, name: str, fingerprint: str) -> bool: ...
+    def journal_started(self, n: int, kind: str, name: str, fingerprint: str) -> bool:
+        """Raises Refused, with the reason, for a turn of an attempt that is asked to stop."""
+
     def journal_done(self, n: int, kind: str, name: str, fingerprint: str, body: Json, usage: JsonMap) -> bool: ...
     def checkpoint(self, position: int, tree: str | None) -> bool: ...
     def output(self, stream: str, body: bytes) -> None:
@@ -75,6 +78,9 @@ class Desk(Protocol):
 
     def read_artifact(self, digest: str) -> bytes: ...
     def now(self) -> int: ...
+    def asked_now(self) -> str | None:
+        """What its lease asks for at this moment: the reason of a stop.  Raises LeaseLost."""
+
     def stopping(self) -> bool:
         """The attempt has been asked to stop, or its lease is lost."""
 

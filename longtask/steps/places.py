@@ -19,6 +19,7 @@ from longtask.agents.journal import resume_tree
 from longtask.core.errors import LeaseLost, Refused, WorkspaceError
 from longtask.core.model import Done, Failed, JsonMap, Kind, Outcome
 from longtask.redaction import mask_of
+from longtask.steps import evidence
 from longtask.steps.contract import Assignment, Desk, Executor, Handle
 from longtask.steps.output import tail
 from longtask.steps.process import Process, allowed_environment
@@ -182,8 +183,13 @@ class Places:
                 raise Refused(
                     f"its changes hold the value of secret {held[0]!r}: take it out of the files, then deliver"
                 )
-            message = f"{assignment.task_name}: {assignment.step}"
-            outcome = replace(outcome, commit=workspace.commit(wt, message), base=wt.base)
+            missing = self._missing(workspace, wt, assignment.spec.body.get("evidence") or {})
+            if missing is not None:
+                self._keep_edits(workspace, wt, desk)
+                outcome = Failed(missing, digest="evidence", artifacts=outcome.artifacts)
+            else:
+                message = f"{assignment.task_name}: {assignment.step}"
+                outcome = replace(outcome, commit=workspace.commit(wt, message), base=wt.base)
         elif isinstance(outcome, (Done, Failed)) and not assignment.spec.commits:
             outcome = self._keep_leftovers(workspace, wt, assignment, outcome, desk)
         elif isinstance(outcome, Failed):
@@ -192,6 +198,19 @@ class Places:
         # that was cut off, and saving them would let go of the tree that it needs.
         workspace.remove(wt)
         return outcome
+
+    def _missing(self, workspace: Workspace, wt: Worktree, wanted: JsonMap) -> str | None:
+        """What the change does not bear out, in words for the next run."""
+        if not wanted.get("protect") and not wanted.get("change"):
+            return None
+        changed = workspace.leftovers(wt)
+        if wanted.get("change") and not changed:
+            return "evidence: it has changed nothing, though its step is there for a change"
+        touched = evidence.touched(wanted.get("protect") or (), changed)
+        protected = workspace.standing(wt, touched) if touched else []
+        if not protected:
+            return None
+        return f"evidence: {evidence.listed(protected)} may be neither changed nor deleted; leave it as it was"
 
     def _secrets_in(self, workspace: Workspace, wt: Worktree, assignment: Assignment) -> list[str]:
         """Names of the secrets whose values stand in what was changed: a commit is for everybody, and for ever."""

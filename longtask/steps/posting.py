@@ -177,7 +177,7 @@ class Post:
 
     def _connect(self, host: str, port: int, secure: bool) -> socket.socket:
         last: OSError | None = None
-        for address in self._addresses(host, port, secure):
+        for address in reachable(host, port, secure, self._allowed):
             left_s = self._until - time.monotonic()
             if self._why or left_s <= 0:
                 break
@@ -203,23 +203,24 @@ class Post:
                 raise PostError(self._why)
             self._socket = line
 
-    def _addresses(self, host: str, port: int, secure: bool) -> list[Address]:
-        """Those that may be connected to.  Raises AddressRefused if there are others only."""
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise PostError(f"host {host!r} is not found: {_words(error)}") from error
-        addresses = list(dict.fromkeys(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found))
-        inside = [a for a in addresses if self._allowed.named(host) or self._allowed.holds(a)]
-        outside = [a for a in addresses if a not in inside and public(a)]
-        if not inside and not outside:
-            raise AddressRefused(
-                f"host {host!r} leads to {addresses[0]}, which is not public; LONGTASK_ALLOW_PRIVATE lists what may be "
-                "reached inside"
-            )
-        if not secure and not inside:
-            raise AddressRefused(f"host {host!r} is public: send there by https, not by http")
-        return inside if not secure else inside + outside
+
+def reachable(host: str, port: int, secure: bool, allowed: Allowed) -> list[Address]:
+    """Those addresses of a host that may be connected to.  Raises AddressRefused if there are others only."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise PostError(f"host {host!r} is not found: {_words(error)}") from error
+    addresses = list(dict.fromkeys(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found))
+    inside = [a for a in addresses if allowed.named(host) or allowed.holds(a)]
+    outside = [a for a in addresses if a not in inside and public(a)]
+    if not inside and not outside:
+        raise AddressRefused(
+            f"host {host!r} leads to {addresses[0]}, which is not public; LONGTASK_ALLOW_PRIVATE lists what may be "
+            "reached inside"
+        )
+    if not secure and not inside:
+        raise AddressRefused(f"host {host!r} is public: send there by https, not by http")
+    return inside if not secure else inside + outside
 
 
 def _words(error: Exception) -> str:

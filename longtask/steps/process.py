@@ -103,19 +103,21 @@ class Process:
         merge_stderr: bool = False,
         sweep: bool = True,
         secrets: Sequence[str] = (),
+        inside: Sequence[str] = (),
     ) -> Self:
         """Returns before the program runs.  `command` as text is for the shell.
 
         `mark`: `TASK/STEP/ATTEMPT`. `sweep`: first kill what older attempts of the step have left on this host.
         `frames`: the program inherits a socket, see `frames.py`. `merge_stderr`: all comes as stdout, in its order.
-        `secrets`: names in `env` whose values are masked in all that comes back.
+        `secrets`: names in `env` whose values are masked in all that comes back. `inside`: words that go before the
+        command and put it into its sandbox.
         """
         assert warden.attempt_of(mark) is not None, f"mark '{mark}': TASK/STEP/ATTEMPT"
         bury()
         process = cls(mark, [env[name] for name in secrets if name in env])
         try:
             argv = shell(command, env) if isinstance(command, str) else list(command)
-            process._launch(argv, Path(cwd).absolute(), dict(env), frames, stdin, merge_stderr, sweep)
+            process._launch([*inside, *argv], Path(cwd).absolute(), dict(env), frames, stdin, merge_stderr, sweep)
         except (OSError, ValueError, IndexError) as error:
             process.close()
             process._exit = Exit(start_failed=f"cannot start {str(command)[:100]!r}: {error}")

@@ -98,6 +98,10 @@ class Serving:
     def alive(self) -> bool:
         return self.process.poll() is None
 
+    def give_back(self, reason: str | None) -> None:
+        """It ends by itself at its next call, which is refused.  None: it goes on."""
+        self._stop_reason = self._stop_reason or reason
+
     def fail(self, reason: str, digest: str | None = None) -> None:
         """Ends the program: the outcome is this failure."""
         self._wrong = self._wrong or Failed(reason, digest=digest)
@@ -256,7 +260,9 @@ class Launched:
 
 
 def launch(assignment: Assignment, module: str, place: Path | None, render: Render, *, bare: bool) -> Launched:
-    """Starts `longtask.steps.MODULE` for the attempt.  Raises NotFound for a secret that this worker does not have."""
+    """Starts `longtask.steps.MODULE` for the attempt, in its sandbox unless that is for what an agent runs (`bare`).
+
+    Raises NotFound for a secret, or a sandbox, that this worker does not have."""
     around = surround(assignment, place, render)
     process = Process.start(
         command(module, bare=bare),
@@ -265,6 +271,7 @@ def launch(assignment: Assignment, module: str, place: Path | None, render: Rend
         mark=mark_of(assignment),
         frames=True,
         secrets=assignment.secrets,
+        inside=() if bare else around.inside,
     )
     return Launched(process, around)
 

@@ -7,11 +7,14 @@ that the task began from) and _HEAD (the commit of the attempt's claim); and TRA
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from longtask.core.errors import NotFound
 from longtask.core.model import Json, Kind
+from longtask.steps import sandbox
 from longtask.steps.contract import Assignment, Render
 from longtask.steps.process import allowed_environment
 from longtask.steps.scratch import make_scratch
@@ -23,6 +26,7 @@ class Surroundings:
     env: dict[str, str]
     folder: Path  # where it works: the worktree, or an empty folder
     scratch: Path  # ends with the attempt
+    inside: tuple[str, ...] = ()  # the words before a command that put it into its sandbox
 
     def remove(self) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -47,7 +51,31 @@ def surround(assignment: Assignment, place: Path | None, render: Render) -> Surr
         "LONGTASK_HEAD": assignment.base or "",
         ids.VARIABLE: traceparent_of(assignment),
     }
-    return Surroundings(env, place or scratch / "work", scratch)
+    folder = place or scratch / "work"
+    try:
+        inside = _sandbox(assignment, folder, place, scratch)
+    except NotFound:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    return Surroundings(env, folder, scratch, inside)
+
+
+def _sandbox(assignment: Assignment, folder: Path, place: Path | None, scratch: Path) -> tuple[str, ...]:
+    body = assignment.spec.body
+    if body.get("sandbox") != sandbox.BUBBLEWRAP:
+        return ()
+    home = (
+        place.parents[2] if place is not None else Path(given) if (given := os.environ.get("LONGTASK_HOME")) else None
+    )
+    return tuple(
+        sandbox.prefix(
+            folder,
+            writable=[scratch],
+            readable=sandbox.borrowed(place) if place is not None else (),
+            home=home,
+            network=body.get("network", True),
+        )
+    )
 
 
 def mark_of(assignment: Assignment) -> str:

@@ -84,14 +84,16 @@ class SqlAccess(SqlBlocks):
     # the audit
 
     def begin_audit(self, rows: Sequence[Audit]) -> None:
-        self.single("insert_audit", {"rows": dump_json([
+        params = {"rows": dump_json([
             (r.id, r.at, *map(_kept, (r.who, r.token, r.address, r.action, r.task_id, r.step)), r.status, r.outcome)
             for r in rows
-        ])})  # fmt: skip
+        ])}  # fmt: skip
+        self.together(lambda: self.single("insert_audit", params))
 
     def end_audit(self, ends: Sequence[AuditEnd]) -> None:
         rows = [(end.id, end.status, _kept(end.outcome), _kept(end.task_id)) for end in ends]
-        self.single("end_audit", {"rows": dump_json(rows)})
+        params = {"rows": dump_json(rows)}
+        self.together(lambda: self.single("end_audit", params))
 
     def audit(self, *, task_id: str | None, who: str | None, before: str, limit: int) -> list[Audit]:
         params = {"before": before or NEWEST_ID, "limit": below(limit)}
@@ -111,14 +113,15 @@ class SqlAccess(SqlBlocks):
     def begin_request(self, key: RequestKey, digest: str, holder: str) -> Request | None:
         now = self.now()
         mine = {"digest": digest, "holder": holder, "now": now, "expires_at": now + REQUEST_KEPT_MS}
-        while not self.single("begin_request", key._asdict() | mine | {"lost": now - REQUEST_LOST_MS}):
+        params = key._asdict() | mine | {"lost": now - REQUEST_LOST_MS}
+        while not self.together(lambda: self.single("begin_request", params)):
             if rows := self.select("request", key._asdict()):
                 return Request(RequestKey(*rows[0][:3]), *rows[0][3:])
         return None
 
     def end_request(self, key: RequestKey, holder: str, status: int, answer: str | None) -> bool:
-        ended = {"holder": holder, "status": status, "answer": answer, "now": self.now()}
-        return bool(self.single("end_request", key._asdict() | ended))
+        params = key._asdict() | {"holder": holder, "status": status, "answer": answer, "now": self.now()}
+        return bool(self.together(lambda: self.single("end_request", params)))
 
     def drop_request(self, key: RequestKey, holder: str) -> None:
         self.single("drop_request", key._asdict() | {"holder": holder})

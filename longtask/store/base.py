@@ -40,6 +40,7 @@ from longtask.store.rows import (
 Params = Mapping[str, Any]
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 CACHE_MAX = 10_000  # specs and options kept in memory; they never change once written
 
 
@@ -127,6 +128,10 @@ class SqlTx:
             return self._first_lease
         rows = self.store.select("lease", {"task_n": self.task_n, "step": key})
         return Lease(self.task_id, key, *rows[0]) if rows else None
+
+    def spent(self, key: str) -> tuple[int, int]:
+        tokens, micros = self.store.select("spent", {"task_n": self.task_n, "step": key})[0]
+        return int(tokens), int(micros)
 
     def dependents(self, key: str, after: str, limit: int) -> list[Step]:
         first = self._first is not None and self._first.key == key and not after and limit == self._telling
@@ -394,6 +399,10 @@ class SqlBlocks(ABC):
             raise
         finally:
             here.group, here.lost = False, None
+
+    def together(self, act: Callable[[], T]) -> T:
+        with self.group():
+            return act()
 
     def _lock(self, here: Here) -> None:
         if not here.begun:

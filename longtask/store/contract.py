@@ -22,10 +22,10 @@ version, not a local disk): each says what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from longtask.core.change import Change, MutexRow, OfferRow, TicketRow
 from longtask.core.events import Event
@@ -34,6 +34,8 @@ from longtask.store.callers import Callers
 from longtask.store.gauges import Gauges
 from longtask.store.outward import Notice as Notice
 from longtask.store.outward import Outward
+
+T = TypeVar("T")
 
 
 class Ref(NamedTuple):
@@ -186,6 +188,9 @@ class Tx(Protocol):
 
     def spec(self, number: int) -> StepSpec: ...
     def lease(self, key: str) -> Lease | None: ...
+    def spent(self, key: str) -> tuple[int, int]:
+        """(tokens, micros) of all calls of all runs of the step that stand in its run journal."""
+
     def dependents(self, key: str, after: str, limit: int) -> list[Step]:
         """Steps that need `key`, by key, keys above `after`."""
 
@@ -238,6 +243,11 @@ class Tx(Protocol):
 class Store(Callers, Outward, Gauges, Protocol):
     def now(self) -> int: ...
     def group(self) -> AbstractContextManager[None]: ...
+    def together(self, act: Callable[[], T]) -> T:
+        """What `act` writes, in a group of its own or in one with what other threads hand in at the same time: where a
+        commit is what costs.  Another thread may carry it out, and again if the first group was lost.  If it raises
+        Refused it must have written nothing."""
+
     def create(self, task_id: str) -> AbstractContextManager[Tx]:
         """A block for a task that is not there yet: `tx.task` must not be read; `save` takes a change with `created`.
 
@@ -267,8 +277,9 @@ class Store(Callers, Outward, Gauges, Protocol):
     def look(self, limit: int) -> Found:
         """All peeks of a scheduler at once."""
 
-    def claimable(self, pool: str, limit: int) -> list[Ref]:
-        """Of each task that admits claims, its earliest due ready step; tasks least recently served first."""
+    def claimable(self, pool: str, limit: int, workspaces: Sequence[str] | None = None) -> list[Ref]:
+        """Of each task that admits claims, its earliest due ready step; tasks least recently served first.
+        `workspaces`: of tasks in these only; None: of all."""
 
     def callable(self, limit: int) -> list[Ref]:
         """Of each mutex that nobody holds, the first step of its queue whose task admits its claim; none if one was
@@ -300,7 +311,9 @@ class Store(Callers, Outward, Gauges, Protocol):
 
     def tell_progress(self, ref: Ref, attempt: int, done: int, total: int, text: str) -> bool: ...
     def journal_started(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool:
-        """Repeating it with the same fingerprint is answered True (an attempt that begins a call again)."""
+        """Repeating it with the same fingerprint is answered True (an attempt that begins a call again).
+
+        A turn of an attempt that is asked to stop is not begun."""
 
     def journal_done(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool: ...
     def put_checkpoint(self, ref: Ref, checkpoint: Checkpoint) -> bool: ...
@@ -334,6 +347,7 @@ class Store(Callers, Outward, Gauges, Protocol):
         """(task id, step) of all steps that wait for a person, oldest first."""
 
     def leases(self, task_id: str, limit: int) -> list[Lease]: ...
+    def leases_of_worker(self, worker: str, limit: int) -> list[Lease]: ...
     def mutex(self, name: str) -> MutexRow | None:
         """Who holds it; None: nobody does."""
 
@@ -428,6 +442,10 @@ class Store(Callers, Outward, Gauges, Protocol):
     def stored_values(self, after: tuple[int, str], limit: int) -> tuple[list[tuple[str, str]], tuple[int, str] | None]:
         """(workspace id, digest) of values of steps that were too large for a row; and where to go on (None: no more).
         The first call is made after (0, "")."""
+
+    def kept_sessions(self, after: tuple[int, str], limit: int) -> tuple[list[tuple[str, str]], tuple[int, str] | None]:
+        """(workspace id, digest) of the blocks of agents' sessions that a run may still go on from: of steps that have
+        not ended, by the newest row that has kept one.  As `stored_values`."""
 
     def condemn_blob(self, blob: Blob, at: int) -> bool:
         """Only if it was not used since it was looked at, and no artifact names it."""

@@ -51,8 +51,15 @@ class SqlPeeks(SqlBlocks):
     def look(self, limit: int) -> Found:
         return Found(*(getattr(self, name)(limit) for name in Found._fields))
 
-    def claimable(self, pool: str, limit: int) -> list[Ref]:
-        return self._refs("claimable", pool=pool_column(pool), now=self.now(), limit=below(limit))
+    def claimable(self, pool: str, limit: int, workspaces: Sequence[str] | None = None) -> list[Ref]:
+        name, params = self._claimable(pool, limit, workspaces)
+        return self._refs(name, **params)
+
+    def _claimable(self, pool: str, limit: int, workspaces: Sequence[str] | None) -> tuple[str, dict[str, Any]]:
+        params: dict[str, Any] = {"pool": pool_column(pool), "now": self.now(), "limit": below(limit)}
+        if workspaces is None:
+            return "claimable", params
+        return "claimable_within", {**params, "workspaces": dump_json(list(workspaces))}
 
     def callable(self, limit: int) -> list[Ref]:
         return self._refs("callable", called_after=self.now() - CALL_MS, limit=below(limit))
@@ -227,6 +234,9 @@ class SqlReads(SqlBlocks):
 
     def leases(self, task_id: str, limit: int) -> list[Lease]:
         return [to_lease(row) for row in self.select("leases", {"task_id": task_id, "limit": below(limit)})]
+
+    def leases_of_worker(self, worker: str, limit: int) -> list[Lease]:
+        return [to_lease(row) for row in self.select("leases_of_worker", {"worker": worker, "limit": below(limit)})]
 
     def events(self, task_id: str, after: int, limit: int) -> list[Event]:
         rows = self.select("events", {"task_id": task_id, "after": after, "limit": below(limit)})

@@ -13,11 +13,11 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
-from longtask.core.errors import LongTaskError, StoreBusy, StoreError
+from longtask.core.errors import LongTaskError, Refused, StoreBusy, StoreError
 from longtask.store import place, schema
 from longtask.store.base import Here, Params, below
 from longtask.store.contract import Chunk, Ref
@@ -25,8 +25,11 @@ from longtask.store.line import BUSY_MAX_MS, MEMORY, Line, Trace, turn_for
 from longtask.store.queries import load
 from longtask.store.reads import SqlStore
 from longtask.store.rows import Row
+from longtask.store.together import Member, Together
 
 VERSION_MIN = (3, 51, 3)
+
+T = TypeVar("T")
 
 
 class _Own(threading.local):
@@ -73,6 +76,7 @@ class SqliteStore(SqlStore):
         else:
             place.prepare(Path(self.path))
             self._turn = turn_for(self.path)
+            self._together = Together(super().together, self._all_together)
             self._own.line = self._open(self.path, "sqlite")
 
     def _open(self, path: str, migrations: str | None = None, lax: bool = False) -> Line:
@@ -170,6 +174,18 @@ class SqliteStore(SqlStore):
         except BaseException:
             self._leave()
             raise
+
+    def together(self, act: Callable[[], T]) -> T:
+        return super().together(act) if self._memory is not None else self._together.run(act)
+
+    def _all_together(self, members: Sequence[Member]) -> None:
+        with self.group():
+            self._lock(self.here)
+            for member in members:
+                try:
+                    member.result = member.act()
+                except Refused as error:  # it has written nothing
+                    member.error = error
 
     def commit(self) -> None:
         line = self._line

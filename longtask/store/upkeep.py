@@ -31,6 +31,7 @@ PRUNED_TABLES = (
     "step", "event", "edge", "spec", "plan", "artifact", "run_journal", "checkpoint", "progress", "inbox", "wait",
     "lease", "offer", "mutex", "mutex_ticket",
 )  # fmt: skip
+SESSION = "$session"  # a key of a row of the run journal, see `steps/session.py`
 VALUE = re.compile(r'"\$artifact": ?"([0-9a-f]{64})"')
 
 
@@ -60,6 +61,17 @@ class SqlUpkeep(SqlBlocks):
     def stored_values(self, after: tuple[int, str], limit: int) -> tuple[list[tuple[str, str]], tuple[int, str] | None]:
         rows = self.select("stored_values", {"task_n": after[0], "key": after[1], "limit": below(limit)})
         found = [(workspace_id, digest) for workspace_id, _, _, rest in rows for digest in VALUE.findall(rest)]
+        return found, (rows[-1][1], rows[-1][2]) if len(rows) == limit else None
+
+    def kept_sessions(self, after: tuple[int, str], limit: int) -> tuple[list[tuple[str, str]], tuple[int, str] | None]:
+        rows = self.select("kept_sessions", {"task_n": after[0], "key": after[1], "limit": below(limit)})
+        kept = [(workspace_id, json.loads(body).get(SESSION) or {}) for workspace_id, _, _, body in rows if body]
+        found = [
+            (workspace_id, digest)
+            for workspace_id, session in kept
+            for digests in session.get("files", {}).values()
+            for digest in digests
+        ]
         return found, (rows[-1][1], rows[-1][2]) if len(rows) == limit else None
 
     def condemn_blob(self, blob: Blob, at: int) -> bool:

@@ -1,9 +1,9 @@
 """Spans to a collector, by OTLP, if the standard OTEL_* variables name one.
 
 The trace file is the outbox: what has ended waits there until the collector has taken it, over restarts, for a day at
-most.  So a span is sent at least once, under an id that never changes.  The exporter is a package of its own
-(`opentelemetry-exporter-otlp-proto-http`), which reads endpoint, headers, timeout, compression and certificates from
-the variables of the standard by itself.
+most.  So a span is sent at least once, under an id that never changes.  The exporter is a package of its own (the extra
+`otlp`), which reads endpoint, headers, timeout, compression and certificates from the variables of the standard by
+itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from longtask.telemetry.source import ERROR, OK, Span, SpanKind
 
 log = logging.getLogger("longtask.otlp")
 
-EXTRA = "opentelemetry-exporter-otlp-proto-http"
+EXTRA = "longtask[otlp]"
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PAGE = 512
 LOOK_EVERY_S = 2.0
@@ -51,11 +51,9 @@ class Exporter(Protocol):
 def make_exporter() -> Exporter | None:
     """None: its package is not there."""
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # type: ignore[import-not-found,unused-ignore]
-            OTLPSpanExporter,
-        )
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
-        log.warning("otlp.missing: an OTLP endpoint is set, but the exporter is not installed: pip install %s", EXTRA)
+        log.warning("otlp.missing: an OTLP endpoint is set, but the exporter is not installed: pip install '%s'", EXTRA)
         return None
     made: Exporter = OTLPSpanExporter()
     return made

@@ -20,7 +20,7 @@ SHOWN_MAX = 10
 ASKING_MAX = 20
 QUEUE_SHOWN_MAX = 1_000  # places that are counted
 WRITES = (Kind.RUN, Kind.AGENT, Kind.FUNCTION)  # kinds of steps that have an output to read
-COMMAND_OF = {"again": "retry", "accept": "approve", "give_up": "reject"}
+COMMAND_OF = {"again": "retry", "accept": "approve", "raise": "approve", "give_up": "reject"}
 
 
 @dataclass(frozen=True, slots=True)

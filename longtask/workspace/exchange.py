@@ -21,7 +21,8 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from longtask.core.errors import HubUnreachable, NotFound
@@ -75,7 +76,8 @@ def _join(home: Path, workspace_id: str, remote: Remote) -> Hub:
             f"see that {SETTING} is the same on every machine, on that which submitted the task above all"
         )
     known, excludes = _read_record(hubs, remote, ref, found)
-    hub = Hub(home, workspace_id, Path(known["repository"]), Path(known["folder"]), remote, known["host"])
+    # Whoever may push there may have written it: it names neither a folder of this machine nor what this one fetches.
+    hub = local.hub_of(home, workspace_id, {**known, "host": known["host"] or "?", "reach": "nowhere"}, remote)
     local.make_hub(hub, "sha256" if len(found) == 64 else "sha1", excludes)
     _take(hub, f"+{ref}:{ref}")
     return hub
@@ -103,22 +105,34 @@ def seed(hub: Hub, commit: str) -> None:
     if hub.remote is None:
         return
     make_folder(hub.remote, "sha256" if len(commit) == 64 else "sha1")
-    record = _make_record(hub)
-    base_ref, record_ref = names.shared_base_ref(commit), names.record_ref(hub.id)
-    found = listed(hub, base_ref, record_ref)
+    base_ref = names.shared_base_ref(commit)
+    found = listed(hub, base_ref, names.record_ref(hub.id))
     if found.get(base_ref) != commit:
         _push(hub, "sending the base", [f"+{commit}:{base_ref}"])
         if local.read_refs(hub, "refs/tags"):
             _push(hub, "sending the tags", [f"+refs/tags/*:{names.tags_ref(hub.id)}/*"])
     # On its own and last: with it, others can begin; and git loses a reference that is sent along with a shallow one.
-    if found.get(record_ref) != record:
-        _push(hub, "sending the workspace", [f"+{record}:{record_ref}"])
+    _announce(hub, found)
+
+
+def announce(hub: Hub) -> None:
+    """Let other machines find the workspace in the shared hub, if there is one.  Raises HubUnreachable."""
+    if hub.remote is not None:
+        make_folder(hub.remote, git(hub.place, "rev-parse", "--show-object-format").line)
+        _announce(hub, listed(hub, names.record_ref(hub.id)))
+
+
+def _announce(hub: Hub, found: Mapping[str, str]) -> None:
+    record, ref = _make_record(hub), names.record_ref(hub.id)
+    if found.get(ref) != record:
+        _push(hub, "sending the workspace", [f"+{record}:{ref}"])
 
 
 def _make_record(hub: Hub) -> str:
     """The same every time, as long as the user's lists of ignored files are."""
-    host = hub.host or socket.gethostname()
-    known = {"host": host, "repository": str(hub.repository), "folder": str(hub.folder)}
+    known = {"host": socket.gethostname(), **local.known(hub)}
+    if hub.origin is not None:  # it lies on no machine of ours
+        known = {"host": "", "url": hub.origin.url}
     entries = b""
     contents = {"exclude": hub.excludes.read_bytes(), "workspace.json": json.dumps(known).encode()}
     for name, content in contents.items():
@@ -130,6 +144,37 @@ def _make_record(hub: Hub) -> str:
     if local.read_ref(hub, ref) != made:
         local.move_refs(hub, [Move(ref, made)])
     return made
+
+
+def bring(hub: Hub, commit: str, there: Remote, workspace_id: str) -> None:
+    """Give a base to the hub of another installation, which knows the same repository as `workspace_id`.
+
+    Raises HubUnreachable.
+    """
+    given = replace(hub, remote=there)
+    if there.folder is not None and there.folder.exists() and os.path.samefile(there.folder, hub.path):
+        return  # both are of one home
+    base_ref = names.shared_base_ref(commit)
+    if listed(given, base_ref).get(base_ref) == commit:
+        return
+    if local.read_refs(hub, "refs/tags"):  # first: whoever finds the base finds them too
+        _push(given, "sending the tags", [f"+refs/tags/*:{names.tags_ref(workspace_id)}/*"])
+    _push(given, "sending the base", [f"+{commit}:{base_ref}"])
+
+
+def take_brought(hub: Hub, commit: str) -> bool:
+    """A base that a machine elsewhere has pushed is pinned as our own.  False: it is not there."""
+    pin, ref, tags = names.base_ref(commit), names.shared_base_ref(commit), names.tags_ref(hub.id)
+    if local.read_ref(hub, pin) is None:
+        there = local.read_refs(hub, ref) if hub.remote is None else listed(hub, ref)
+        if there.get(ref) != commit:
+            return False
+        if need(hub, commit):
+            _take(hub, _tags(hub.id))
+        found = {name.replace(tags, "refs/tags", 1): id for name, id in local.read_refs(hub, tags).items()}
+        local.move_refs(hub, [Move(pin, commit), *(Move(name, id) for name, id in found.items())])
+    seed(hub, commit)
+    return True
 
 
 # Taking
@@ -146,7 +191,7 @@ def need(hub: Hub, *ids: str, task_id: str = "", tags: bool = False) -> bool:
     if not lacking:
         return False
     try:
-        _take(hub, *lacking, *([_tags(hub.id)] if tags and hub.host else []))
+        _take(hub, *lacking, *([_tags(hub.id)] if tags and (hub.host or hub.origin) else []))
     except HubUnreachable as error:
         if not re.search(r"unadvertised object|not our ref|couldn't find remote ref", str(error)):
             raise

@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from longtask.core.errors import NotFound, WorkspaceError
 from longtask.workspace import names
@@ -30,7 +31,18 @@ from longtask.workspace.remote import Remote
 GARBAGE_KEPT = "2.weeks.ago"  # an object that no reference holds may still be named by a journal about to be written
 
 _STALE_LOCK = re.compile(r"Unable to create '(?P<path>[^\n]+\.lock)': File exists")
+WORKSPACE_ID = re.compile(r"[0-9a-f]{16}")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """`url`: as `origin.check` has let it pass.  `reach`: where it may lead.  Anywhere: the user of this machine has
+    named it.  To public addresses: somebody who may call a server has.  Nowhere: it is known from the hub that machines
+    share, to which many may write; another machine fetches from it."""
+
+    url: str
+    reach: Literal["anywhere", "public", "nowhere"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +50,8 @@ class Hub:
     """`repository` is the shared git folder of the user's repository, `folder` the place that was last opened in it.
 
     `remote`: the hub that machines share (`exchange.py`); then this one is a machine's cache of it.  `host`: the
-    machine on which those folders lie; None: this one.
+    machine on which those folders lie; None: this one.  `origin`: the repository lies elsewhere, and is fetched from
+    (`origin.py`); then both folders are the hub's own.
     """
 
     home: Path
@@ -47,10 +60,11 @@ class Hub:
     folder: Path
     remote: Remote | None = None
     host: str | None = None
+    origin: Origin | None = None
 
     @property
     def path(self) -> Path:
-        return self.home / names.HUBS / f"{self.id}.git"
+        return hub_path(self.home, self.id)
 
     @property
     def excludes(self) -> Path:
@@ -100,8 +114,17 @@ def hub_id(repository: Path, machine: str = "") -> str:
 
     `machine`: where several share a hub, two repositories at one path of two machines are two.
     """
-    path = os.fsencode(os.path.realpath(repository))
-    return hashlib.sha256(machine.encode() + b"\0" + path if machine else path).hexdigest()[:16]
+    return id_of(Path(os.path.realpath(repository)), machine)
+
+
+def id_of(path: Path, machine: str = "") -> str:
+    """The same of a path that leads nowhere on this machine."""
+    name = os.fsencode(path)
+    return hashlib.sha256(machine.encode() + b"\0" + name if machine else name).hexdigest()[:16]
+
+
+def hub_path(home: Path, workspace_id: str) -> Path:
+    return home / names.HUBS / f"{workspace_id}.git"
 
 
 def machine_id(home: Path) -> str:
@@ -133,22 +156,42 @@ def make_hub(hub: Hub, object_format: str, excludes: bytes) -> None:
             if not hub.path.is_dir():
                 raise
     write_if_new(hub.excludes, excludes)
-    known = {"repository": str(hub.repository), "folder": str(hub.folder)} | ({"host": hub.host} if hub.host else {})
-    write_if_new(hub.path / "longtask.json", json.dumps(known).encode())  # last: with it, it can be found
+    write_if_new(hub.path / "longtask.json", json.dumps(known(hub)).encode())  # last: with it, it can be found
+
+
+def known(hub: Hub) -> dict[str, str]:
+    """What another process of this machine must know to find it."""
+    if hub.origin is not None:
+        return {"url": hub.origin.url, "reach": hub.origin.reach}
+    places = {"repository": str(hub.repository), "folder": str(hub.folder)}
+    return places | ({"host": hub.host} if hub.host else {})
+
+
+def hub_of(home: Path, workspace_id: str, known: Mapping[str, Any], remote: Remote | None = None) -> Hub:
+    """Raises KeyError."""
+    if known.get("url"):
+        here = hub_path(home, workspace_id)
+        return Hub(home, workspace_id, here, here, remote, origin=Origin(known["url"], known["reach"]))
+    places = (Path(known["repository"]), Path(known["folder"]))
+    return Hub(home, workspace_id, *places, remote, known.get("host"))
 
 
 def find_hub(home: Path, workspace_id: str, remote: Remote | None = None) -> Hub:
     """The hub that another process of this machine made.  Raises NotFound."""
-    path = home / names.HUBS / f"{workspace_id}.git"
+    path = hub_path(home, workspace_id)
     try:
-        known = json.loads((path / "longtask.json").read_bytes())
-        places = (Path(known["repository"]), Path(known["folder"]))
-        return Hub(home, workspace_id, *places, remote, known.get("host"))
+        return hub_of(home, workspace_id, json.loads((path / "longtask.json").read_bytes()), remote)
     except FileNotFoundError:
         found = f"no hub at '{shown(str(path))}'; open its repository first"
         raise NotFound(f"workspace {workspace_id!r}: {found}") from None
     except (ValueError, KeyError) as error:
         raise WorkspaceError(f"hub '{shown(str(path))}' is damaged: {error}; open its repository again") from None
+
+
+def known_ids(home: Path) -> list[str]:
+    """Of the hubs that can be found, in their order."""
+    found = (path.parent.stem for path in (home / names.HUBS).glob("*.git/longtask.json"))
+    return sorted(id for id in found if WORKSPACE_ID.fullmatch(id))
 
 
 def write_if_new(path: Path, content: bytes) -> None:

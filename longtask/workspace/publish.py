@@ -38,6 +38,10 @@ def publish(hub: Hub, branch: str, head: str) -> Published | NotPublished:
         raise ValueError(f"branch {branch!r} is not ours to write: it must begin with {PREFIX!r}")
     if hub.host is not None:
         return NotPublished(branch, f"its repository is on host {hub.host!r}, which will fetch it")
+    if hub.origin is not None:
+        return NotPublished(
+            branch, f"its repository is at '{hub.origin.url}', to which nothing is pushed but by a step"
+        )
     try:
         need(hub, head)
         reason = _hindrance(hub, branch, head) or _fetch(hub, branch, head)

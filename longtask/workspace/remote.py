@@ -39,7 +39,7 @@ DRAIN_S = 0.5  # for the last words of a command that has ended
 POLL_S = 0.1
 
 SCHEMES = ("file", "git", "http", "https", "ssh")
-_SCP = re.compile(r"(?P<user>[^/@:\s]+@)?(?P<host>[^/@:\s]+|\[[0-9a-fA-F:]+\]):(?!//)(?P<path>\S+)")
+SCP = re.compile(r"(?P<user>[^/@:\s]+@)?(?P<host>[^/@:\s]+|\[[0-9a-fA-F:]+\]):(?!//)(?P<path>\S+)")
 _PROGRESS = re.compile(r"\d+% \(|objects: \d+|, done\.$|^Total \d|^Delta compression using|failed to push some refs")
 _USERINFO = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/'\"]*@")
 
@@ -131,10 +131,12 @@ TROUBLES: Sequence[tuple[str, str, str]] = (
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """The shared repository of one workspace.  `folder`: it lies on a disk, and is made when it is missing."""
+    """The shared repository of one workspace.  `folder`: it lies on a disk, and is made when it is missing.
+    `called`: what it is to people."""
 
     url: str
     folder: Path | None = None
+    called: str = "hub"
 
     @property
     def shown(self) -> str:
@@ -152,9 +154,16 @@ def remote_of(setting: str, workspace_id: str) -> Remote:
     named = setting.replace(WORKSPACE, workspace_id)
     if named.startswith(("/", "~")):
         folder = Path(named).expanduser()
-        folder = folder if WORKSPACE in setting else folder / f"{workspace_id}.git"
-        return Remote(str(folder), folder)
-    return Remote(named, Path(unquote(urlsplit(named).path)) if named.startswith("file://") else None)
+        return remote_at(str(folder if WORKSPACE in setting else folder / f"{workspace_id}.git"))
+    return remote_at(named)
+
+
+def remote_at(place: str) -> Remote:
+    """Of a folder, or a URL, that is one workspace's.  Raises WorkspaceError."""
+    _check(place)
+    if place.startswith("/"):
+        return Remote(place, Path(place))
+    return Remote(place, Path(unquote(urlsplit(place).path)) if place.startswith("file://") else None)
 
 
 def _check(setting: str) -> None:
@@ -173,7 +182,7 @@ def _check(setting: str) -> None:
             return
         known = ", ".join(f"{name}://" for name in SCHEMES)
         raise WorkspaceError(f"{SETTING} '{told}': no such kind of hub; give an absolute folder, or one of {known}")
-    if not _SCP.fullmatch(setting):
+    if not SCP.fullmatch(setting) or setting.startswith("-"):
         raise WorkspaceError(
             f"{SETTING} '{told}': neither an absolute folder nor the URL of a git repository, such as "
             f"ssh://git@host/longtask/{WORKSPACE}.git"
@@ -213,14 +222,18 @@ def call(
     *command: str,
     ok: Sequence[int] = (0,),
     settings: Mapping[str, str] | None = None,
+    ssh: Sequence[str] = (),
     stall_ms: int | None = None,
 ) -> Answer:
-    """One git command that talks to the hub.  `what`: what it is for, told in the error.  Raises HubUnreachable."""
+    """One git command that talks to the hub.  `what`: what it is for, told in the error.  `ssh`: options of it.
+
+    Raises HubUnreachable.
+    """
     check_version()
     _check_folder(remote, what)
     env = environment(place, {**NETWORK, **(settings or {})})
     if remote.folder is None and "GIT_SSH_COMMAND" not in env and not own_ssh(env["HOME"]):
-        env["GIT_SSH_COMMAND"] = SSH
+        env["GIT_SSH_COMMAND"] = " ".join([SSH, *ssh])
     stall_ms = stall_ms or STALL_MS_MAX
     process = subprocess.Popen(
         ["git", "--no-pager", *command],
@@ -235,7 +248,7 @@ def call(
     said = _last_words(err)
     if stalled:
         raise HubUnreachable(
-            f"hub '{remote.shown}': {what}: {stalled}; see that it runs and that this machine reaches it"
+            f"{remote.called} '{remote.shown}': {what}: {stalled}; see that it runs and that this machine reaches it"
         )
     if process.returncode not in ok:
         raise trouble(remote, what, said)
@@ -328,4 +341,4 @@ def trouble(remote: Remote, what: str, said: str) -> HubUnreachable:
             means, do = meaning, remedy
             break
     words = " ".join(redacted(said).split())[:MESSAGE_MAX] or "git said nothing"
-    return HubUnreachable(f"hub '{remote.shown}': {what}: {means} ({words}); {do}")
+    return HubUnreachable(f"{remote.called} '{remote.shown}': {what}: {means} ({words}); {do}")

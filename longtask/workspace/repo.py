@@ -7,23 +7,28 @@ own lists of ignored files.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import tempfile
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from longtask.core.errors import NotFound, Refused, WorkspaceError
-from longtask.workspace import names
+from longtask.workspace import names, origin
 from longtask.workspace.exchange import seed, send
 from longtask.workspace.git import GitFailed, Place, git, locked, shown
 from longtask.workspace.hub import (
     Hub,
     Move,
+    Origin,
     commit_tree,
+    find_hub,
     hub_id,
+    hub_path,
+    id_of,
     machine_id,
     make_hub,
     move_refs,
@@ -88,11 +93,25 @@ def open_repository(home: Path, folder: Path, setting: str | None = None) -> Hub
     folder = Path(top.line) if top.code == 0 else repository
     id = hub_id(repository, machine_id(home) if setting else "")
     hub = Hub(home, id, repository, folder, remote_of(setting, id) if setting else None)
-    make_hub(hub, object_format, _excludes(repository))
+    make_hub(hub, object_format, excludes(repository))
     return hub
 
 
-def _excludes(repository: Path) -> bytes:
+def git_folder(folder: Path) -> Path | None:
+    """The shared git folder of the repository around it.  None: there is none."""
+    if not folder.is_dir():
+        return None
+    found = git(Place(cwd=folder), "rev-parse", "--path-format=absolute", "--git-common-dir", ok=(0, 128))
+    return None if found.code else Path(os.path.realpath(found.line))
+
+
+def remotes(hub: Hub) -> list[str]:
+    """URLs of the repositories that the user's own exchanges commits with."""
+    found = git(Place(git_dir=hub.repository), "config", "-z", "--get-regexp", r"^remote\..*\.url$", ok=(0, 1))
+    return [entry.partition("\n")[2] for entry in found.names]
+
+
+def excludes(repository: Path) -> bytes:
     """The user's own ignored files, which stand in no commit; a worktree would commit `.idea` and the like."""
     named = git(
         Place(git_dir=repository),
@@ -115,13 +134,48 @@ def _excludes(repository: Path) -> bytes:
 # The base
 
 
-def take_base(hub: Hub, ref: str | None, dirty: Dirty, aside: Iterable[Path] = ()) -> Base:
+def open_elsewhere(home: Path, repository: Path, host: str, machine: str, setting: str, ignored: bytes) -> Hub:
+    """The hub of a repository that lies on another machine, named as that machine itself would name it."""
+    id = id_of(repository, machine)
+    remote = remote_of(setting, id)
+    with contextlib.suppress(NotFound):
+        return find_hub(home, id, remote)
+    folder = repository.parent if repository.name == ".git" else repository
+    hub = Hub(home, id, repository, folder, remote, host)
+    make_hub(hub, "sha1", ignored)
+    return hub
+
+
+def open_origin(home: Path, url: str, trusted: bool, setting: str | None = None, pinned: Sequence[str] = ()) -> Hub:
+    """The hub of a repository that is named by a URL, which must answer when it is named first.  What was trusted once
+    stays so.  `pinned`: see `take_base`.  Raises BadPlan, NotFound, HubUnreachable."""
+    url = origin.check(url)
+    id = origin.origin_id(url)
+    here, remote = hub_path(home, id), remote_of(setting, id) if setting else None
+    object_format = "sha1"
+    try:
+        found = find_hub(home, id, remote).origin
+        trusted = trusted or (found is not None and found.reach == "anywhere")
+    except NotFound:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        commit = origin.look(Origin(url, "anywhere" if trusted else "public"), home, pinned)
+        object_format = "sha256" if len(commit) == 64 else "sha1"
+    hub = Hub(home, id, here, here, remote, origin=Origin(url, "anywhere" if trusted else "public"))
+    make_hub(hub, object_format, b"")
+    return hub
+
+
+def take_base(hub: Hub, ref: str | None, dirty: Dirty, aside: Iterable[Path] = (), pinned: Sequence[str] = ()) -> Base:
     """Resolve to a commit and bring it into the hub, and into the one that machines share.
 
     `aside`: files that do not count as dirty and are not included, such as the plan itself.  A `ref` that is not what
     is checked out leaves nothing to decide: the working tree belongs to another commit, and the note says so.
+    `pinned`: the addresses at which an origin is asked that may not lead anywhere.
     """
-    found = _take_base(hub, ref, dirty, aside)
+    if hub.origin is not None:
+        found = Base(*origin.take_base(hub, _plain(ref) if ref is not None else None, pinned))
+    else:
+        found = _take_base(hub, ref, dirty, aside)
     seed(hub, found.commit)
     return found
 

@@ -237,6 +237,12 @@ def leftovers(hub: Hub, wt: Worktree) -> list[str]:
     return sorted({*changed, *new})
 
 
+def standing(hub: Hub, wt: Worktree, paths: Sequence[str]) -> list[str]:
+    """Those of the paths that are files of the base."""
+    there = set(git(hub.place, "ls-tree", "-r", "-z", "--name-only", wt.base_tree).names)
+    return [path for path in paths if path in there]
+
+
 def leftover_patch(hub: Hub, wt: Worktree, bytes_max: int = PATCH_BYTES_MAX) -> bytes | None:
     """What leads from the base to the files as they are.  None: the files have more than `bytes_max`.
 

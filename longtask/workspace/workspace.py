@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from longtask.workspace import clean, exchange, hub, merge, names, publish, repo, save, setup, tree
+from longtask.workspace import clean, exchange, hub, merge, names, publish, remote, repo, save, setup, tree
 from longtask.workspace.clean import Cleaned, Reconciled
 from longtask.workspace.hub import Hub, Stat
 from longtask.workspace.merge import Conflict, Merged
@@ -44,11 +44,54 @@ class Workspace:
         """
         return cls(exchange.find(home.absolute(), workspace_id, shared))
 
+    @classmethod
+    def all(cls, home: Path, shared: str | None = None) -> list[Workspace]:
+        """Those that were opened on this machine, by their ids."""
+        return [cls.at(home, id, shared) for id in hub.known_ids(home.absolute())]
+
+    @classmethod
+    def of(
+        cls, home: Path, url: str, shared: str | None = None, *, trusted: bool, pinned: Sequence[str] = ()
+    ) -> Workspace:
+        """The workspace of a repository that is named by a URL, which answers.  `trusted`: it may lead anywhere.
+
+        Raises BadPlan, NotFound, HubUnreachable.
+        """
+        return cls(repo.open_origin(home.absolute(), url, trusted, shared, pinned))
+
+    @classmethod
+    def elsewhere(
+        cls, home: Path, repository: Path, host: str, machine: str, shared: str, ignored: bytes = b""
+    ) -> Workspace:
+        """Of a repository on another machine, which pushes to the shared hub.  `machine`: that machine's id."""
+        return cls(repo.open_elsewhere(home.absolute(), repository, host, machine, shared, ignored))
+
     # Where a task starts
 
-    def base(self, ref: str | None = None, dirty: Dirty = "refuse", aside: Iterable[Path] = ()) -> Base:
-        """Resolve to a commit and bring it into the hub.  Raises DirtyTree, Refused, NotFound."""
-        return repo.take_base(self.hub, ref, dirty, aside)
+    def base(
+        self,
+        ref: str | None = None,
+        dirty: Dirty = "refuse",
+        aside: Iterable[Path] = (),
+        pinned: Sequence[str] = (),
+    ) -> Base:
+        """Resolve to a commit and bring it into the hub.  `pinned`: see `repo.take_base`.
+
+        Raises DirtyTree, Refused, NotFound, HubUnreachable.
+        """
+        return repo.take_base(self.hub, ref, dirty, aside, pinned)
+
+    def announce(self) -> None:
+        """Let other machines find it in the shared hub, if there is one.  Raises HubUnreachable."""
+        exchange.announce(self.hub)
+
+    def bring(self, commit: str, place: str, workspace_id: str) -> None:
+        """Push a base to another installation's hub, a folder or a URL, for its workspace.  Raises HubUnreachable."""
+        exchange.bring(self.hub, commit, remote.remote_at(place), workspace_id)
+
+    def take_brought(self, commit: str) -> bool:
+        """Begin from a commit that was pushed to the hub.  False: it is not there.  Raises HubUnreachable."""
+        return exchange.take_brought(self.hub, commit)
 
     def adopt(self, task_id: str, step: str, attempt: int, name: str, folder: Path | None = None) -> str:
         """A person's commit becomes the attempt's; `name` is looked up in `folder`, or the user's repository."""
@@ -104,6 +147,10 @@ class Workspace:
     def leftovers(self, wt: Worktree) -> list[str]:
         """Paths that differ from the base; a repository inside that was never saved stands as its folder, with `/`."""
         return save.leftovers(self.hub, wt)
+
+    def standing(self, wt: Worktree, paths: Sequence[str]) -> list[str]:
+        """Those of the paths that the base has, as a file."""
+        return save.standing(self.hub, wt, paths)
 
     def leftover_patch(self, wt: Worktree, bytes_max: int = save.PATCH_BYTES_MAX) -> bytes | None:
         """None: the files have more than `bytes_max`."""

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from longtask.agents.journal import Answer, Diverged, Halted, OutcomeUnknown, Seams, resume_tree
+from longtask.agents.journal import Answer, Asks, Diverged, Halted, OutcomeUnknown, Seams, resume_tree
 from longtask.agents.witness import Count, Witness, count
+from longtask.core.model import JsonMap
 from tests.agents.line import Book, Died
 
 
@@ -144,3 +145,64 @@ def test_a_witness_tells_a_repeat_from_a_call_that_had_not_finished():
     assert count([line(1, 1), line(1, 2), line(1, 2), line(2, 1)]) == Count(4, 3, 0)
     assert count([line(1, 1), line(1, 2), line(1, 1)]) == Count(3, 2, 1)
     assert count([line(1, 1), line(1, 2, "end"), line(1, 1)]) == Count(2, 1, 1)
+
+
+PUSH = {"command": "git push"}
+
+
+def asking(book: Book, cause: JsonMap | None = None) -> JsonMap:
+    s = Seams(book.journal(), book, Witness("core", 1, None), cause=cause)
+    s.told("do it")
+    return s.ask("shell", PUSH, "may it push?")
+
+
+def decision(question: JsonMap, **more: object) -> JsonMap:
+    return {"decision": "approve", "by": "ann", "text": "", "bound": question["bound"], "ask": 1, "at": 5, **more}
+
+
+def test_a_run_parks_on_a_question_and_goes_on_with_its_decision():
+    book = Book()
+    with pytest.raises(Asks) as asked:
+        asking(book)
+    question = asked.value.question
+    assert question["show"] == {"call": {"name": "shell", **PUSH}} and question["text"] == "may it push?"
+    decided = asking(book, decision(question, edited={"command": "git push -n"}))
+    assert decided == {"decision": "approve", "by": "ann", "text": "", "edited": {"command": "git push -n"}}
+    assert asking(book) == decided, "a replay, woken by something else, finds it in its row"
+
+
+def test_a_decision_counts_for_the_call_that_was_asked_about_only():
+    book = Book()
+    with pytest.raises(Asks) as asked:
+        asking(book)
+    s = Seams(book.journal(), book, Witness("core", 1, None), cause=decision(asked.value.question))
+    s.told("do it")
+    with pytest.raises(Diverged):
+        s.ask("shell", {"command": "git push --force"}, "may it push?")
+    s = Seams(book.journal(), book, Witness("core", 1, None), cause=decision(asked.value.question))
+    s.told("do it")
+    s.ask("shell", PUSH, "may it push?")
+    with pytest.raises(Asks):
+        s.ask("shell", PUSH, "may it push?")  # the same words a second time are another call
+
+
+def test_a_run_that_was_killed_before_it_took_the_decision_takes_it_once():
+    book = Book()
+    with pytest.raises(Asks) as asked:
+        asking(book)
+    book.die_at = ("journal.done", 2, "before")
+    with pytest.raises(Died):
+        asking(book, decision(asked.value.question))
+    assert asking(book, decision(asked.value.question))["decision"] == "approve"
+
+
+def test_what_an_agent_tells_of_itself_is_passed_over_by_the_run_that_goes_on():
+    book, log = Book(), list[str]()
+    s = seams(book)
+    s.tool("session", {}, lambda: Answer({"session": "s1"}), repeatable=True, writes=False)
+    s.saw("turn", "m", Answer({"text": "hello"}, 7, 3, None), writes=False)
+    s.saw("tool", "shell", Answer({"text": "ok"}), writes=True)
+    again = seams(book)
+    assert [row["kind"] for row in again.pass_over()] == ["tool", "turn", "tool"]
+    again.saw("turn", "m", Answer({"text": "done"}), writes=False)
+    assert sorted(book.rows) == [1, 2, 3, 4] and not log

@@ -203,7 +203,7 @@ def test_the_witness_is_not_handed_to_the_tools(tmp_path, monkeypatch):
 def test_a_runtime_that_is_not_known_names_what_there_is():
     assert runtime("recorded").name == "recorded"
     assert type(runtime("longtask.agents.recorded:Recorded")) is recorded.Recorded
-    with pytest.raises(BadPlan, match=r"agent runtime 'codex': no such runtime; there is 'recorded'"):
-        runtime("codex")
+    with pytest.raises(BadPlan, match=r"agent runtime 'nobody': no such runtime; there is 'recorded'"):
+        runtime("nobody")
     with pytest.raises(BadPlan, match="cannot be imported"):
         runtime("no.such:Thing")

@@ -24,7 +24,7 @@ from longtask.core.model import Kind, StepSpec
 from longtask.steps.agent import AgentExecutor
 from longtask.steps.contract import Assignment, Handle
 
-PATIENCE_S = 20.0
+PATIENCE_S = 240.0  # a child that imports an agent's library on a machine that is much too busy takes its time
 
 
 @dataclass
@@ -40,6 +40,7 @@ class Story:
     environment: dict[str, str] = field(default_factory=dict)
     secrets: list[str] = field(default_factory=list)
     repeatable: bool = True
+    cause: dict[str, Any] | None = None  # what woke it
 
 
 class FileDesk:
@@ -75,6 +76,9 @@ class FileDesk:
         self.begun = n
         self.at("started", n)
         return True
+
+    def asked_now(self) -> str | None:
+        return None
 
     def journal_done(self, n: int, kind: str, name: str, fingerprint: str, body: Any, usage: Any) -> bool:
         before = next(row for row in self.rows() if row["n"] == n)
@@ -146,6 +150,7 @@ def assignment(story: Story, desk: FileDesk) -> Assignment:
         checkpoint=desk.newest(),
         environment=story.environment,
         secrets=tuple(story.secrets),
+        cause=story.cause,
     )
 
 

@@ -17,7 +17,7 @@ from longtask.api.access.listening import uvicorn_options
 from longtask.api.app import create_app
 from longtask.api.server import Server
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @dataclass

@@ -334,7 +334,7 @@ def test_on_this_machine_alone_no_token_is_asked_for(make, settings):
 
 def test_a_client_of_elsewhere_is_refused_whatever_its_request_says(make):
     client = client_of(make())
-    client._transport.client = ("192.0.2.7", 5)
+    client._transport.client = ("192.0.2.7", 5)  # type: ignore[attr-defined]
     assert problem(client.get("/v1/tasks")) == (403, "foreign")
 
 

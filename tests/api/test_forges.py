@@ -172,7 +172,7 @@ def hooks(make, monkeypatch):
     monkeypatch.setenv("GL_SIGNING", SIGNING)
     server = make()
     with client_of(server) as client:
-        client.server = server
+        client.server = server  # type: ignore[attr-defined]
         yield client
 
 

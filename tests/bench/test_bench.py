@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from bench import result, streams
 from bench.probe import BEGIN, COMMIT, Recorder, commits, replayed, ungrouped
 from bench.result import judged, written
 from bench.tasks import DATABASE, chain, copied, fan_out, has_ended, parts_at, submitted, work, worked_off
-from bench.workloads import WORKLOADS, Locks
+from bench.workloads import WORKLOADS, Locks, traced
 from longtask.core.graph import Graph
 from longtask.store.queries import load
 
@@ -22,7 +23,7 @@ NAMES = {sql: name for name, sql in load("sqlite").items()}
 STATEMENTS_MAX = 10
 STATED = (  # the goals
     "chain fanout_1000 fanout_10000 fanout_100000 lock_100000 many parked cold_start bytes_per_step hello takeover "
-    "streams_delivered streams_p99 streams_memory "
+    "traced_chain traced_many streams_delivered streams_p99 streams_memory "
     "pg_chain pg_fanout_1000 pg_fanout_10000 pg_many pg_parked pg_bytes_per_step pg_takeover"
 )
 
@@ -105,6 +106,13 @@ def test_a_few_clients_of_a_stream_are_told_everything(tmp_path):
     found = streams.measured(clients=6, run_s=0.5, warm=2)
     assert found.delivered_percent == 100
     assert 0 <= found.p50_ms <= found.p99_ms < 60_000
+
+
+def test_traces_are_measured_on_and_off_in_turn(monkeypatch):
+    monkeypatch.setenv("LONGTASK_TRACE", "off")
+    found = traced("traced_chain", [chain(20)], 20, 2, 4)
+    assert found.value > 0 and found.probe > 0 and found.ratio > 0
+    assert os.environ["LONGTASK_TRACE"] == "off"
 
 
 def test_every_stated_workload_is_there():

@@ -137,12 +137,65 @@ def test_a_failed_step_is_found_and_retried_from_elsewhere(away, url, server):
     assert away.here("--server", url, "cancel", "@last", "-m", "no").out == "broken-1 is being cancelled\n"
 
 
-def test_what_a_server_does_not_answer_is_refused_and_not_done_here(away, url):
-    for words in (["run", "x.yaml"], ["doctor"], ["prune"], ["up"], ["token", "list"]):
-        assert "is not answered by a server yet" in away.here("--server", url, *words, code=1).err
-    assert "without LONGTASK_SERVER" in away.here("run", "x.yaml", env={"LONGTASK_SERVER": url}, code=1).err
+def test_what_is_about_this_machine_is_refused_with_a_server_and_not_done_here(away, url):
+    for words in (["init"], ["doctor"], ["prune"], ["up"], ["plan", "schema"]):
+        told = away.here("--server", url, *words, code=1).err
+        assert f"`longtask {' '.join(words)}` is about this machine" in told
+    assert "$schema" in away.here("plan", "schema", env={"LONGTASK_SERVER": url}).json
+    assert "Commands:" in away.here("--server", url, "token", code=2).out
     assert away.here("--server", url, "--database", "x", "ls", code=2).err.count("give one of them") == 1
     assert not away.home.exists()
+
+
+def test_a_plan_is_checked_by_the_server_that_is_to_carry_it_out(away, url):
+    good = away.plan("longtask: 1\nname: x\nsteps: [{id: a, run: 'true'}]\n")
+    assert away.here("--server", url, "plan", "check", good).out.endswith("1 steps in 1 stages, nothing wrong\n")
+    bad = away.plan("longtask: 1\nname: x\nsteps: [{id: a, rum: 'true'}]\n")
+    told = away.here("--server", url, "plan", "check", bad, "--json", code=2).json
+    assert told["error"] == "bad_plan" and "rum" in told["problems"][0]
+
+
+# --- who may do what, and who is told -----------------------------------------------------------------------------
+
+
+def test_tokens_are_made_rotated_and_revoked_at_a_server(away, home, url):
+    def call(*words: str, code: int = 0):
+        return away.here("--server", url, "token", *words, code=code)
+
+    assert "no token; make one" in call("list").out
+    made = call("create", "bea", "--role", "operator", "--workspace", "web", "--expires", "1d", "--json").json
+    assert made["token"].startswith("lt_") and made["workspaces"] == ["web"]
+    assert "no role 'king'" in call("create", "x", "--role", "king", code=2).err
+    changed = call("rotate", "bea", "--grace", "1h", "--json").json
+    assert changed["token"] != made["token"] and changed["id"] == made["id"]
+    assert call("list", "--json").json == home.here("token", "list", "--json").json
+    assert ageless(call("list").out) == ageless(home.here("token", "list").out)
+    assert call("revoke", "bea").out == f"token {made['id']!r} of bea is revoked\n"
+    assert call("list", "--json").json == [] and len(call("list", "--all", "--json").json) == 1
+
+
+def test_the_audit_of_a_server_tells_who_has_changed_what(away, home, url, asked):
+    there = away.here("--server", url, "audit", "@last", "--json").json
+    assert there == home.here("audit", "@last", "--json").json and there[0]["action"] == "POST /v1/tasks"
+    shown = away.here("--server", url, "audit", "--who", "ann", "-n", "1").out
+    assert shown == home.here("audit", "--who", "ann", "-n", "1").out and "ask-1" in shown
+    assert away.here("--server", url, "audit", "--who", "nobody").out == "nothing was changed through a server\n"
+
+
+def test_webhooks_are_added_replayed_and_removed_at_a_server(away, home, url):
+    def call(*words: str, code: int = 0):
+        return away.here("--server", url, "webhook", *words, code=code)
+
+    assert "no webhook; add one" in call("list").out
+    made = call("add", "https://hooks.example.com/x", "--type", "step.*", "--json").json
+    assert made["secret"].startswith("whsec_") and made["types"] == ["step.*"]
+    assert "no event is of type" in call("add", "https://x.example", "--type", "stp.*", code=2).err
+    assert call("list", "--json").json == home.here("webhook", "list", "--json").json
+    short = made["id"][:6]
+    assert "is sent what has happened since" in call("replay", short, "--since", "2h").out
+    assert call("enable", short).out == f"webhook {made['id']} goes on\n"
+    assert call("remove", short).out == f"webhook {made['id']} is removed\n"
+    assert call("list", "--json").json == [] and "webhook" in call("remove", short, code=2).err
 
 
 def test_a_step_decides_nothing_through_a_server_either(away, url, asked):

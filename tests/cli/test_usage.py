@@ -15,6 +15,7 @@ from longtask.cli.help import reference
 from tests.cli.shell import LONGTASK, Shell
 
 GROUPS = {
+    "dev": "model-server agents fetch",
     "plan": "check show schema",
     "token": "create list rotate revoke",
     "webhook": "add list remove replay enable",
@@ -26,6 +27,7 @@ ALL += [f"{group} {name}" for group, names in GROUPS.items() for name in names.s
 def test_every_command_is_there():
     words = "run plan ls show why watch events logs trace diff approve reject signal pause resume cancel retry skip"
     words += " artifacts worker health fleet doctor init demo migrate prune up server token audit webhook login logout"
+    words += " dev"
     assert set(words.split()) == set(COMMANDS)
 
 

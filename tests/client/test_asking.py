@@ -119,6 +119,69 @@ def test_a_person_decides_about_what_was_seen(client, server):
         client.approve(seen)
 
 
+# --- the installation ---------------------------------------------------------------------------------------------
+
+
+def test_workspaces_are_registered_and_looked_at(client, tmp_path):
+    repository = make_repository(tmp_path / "repo")
+    made = client.register_workspace(str(repository))
+    assert client.workspace(made["id"]) == made == client.workspaces()[0]
+    assert made["repository"] == str(repository) and made["hub"] and made["url"] is None
+    url = client.register_workspace(url=f"file://{repository}")
+    assert url["url"] == url["repository"] == f"file://{repository}" and url["id"] != made["id"]
+    id = client.submit(with_code("."), workspace=made["id"])["task"]
+    assert client.submit(with_code("repo"), folder=str(tmp_path))["task"]
+    assert client.submit(with_code(f"file://{repository}"))["task"]
+    assert client.task(id)["base"]
+    with pytest.raises(BadPlan, match="either 'repository' or 'url'"):
+        client.register_workspace()
+    with pytest.raises(BadPlan, match="comes with 'machine'"):
+        client.register_workspace("/x", host="laptop")
+    with pytest.raises(Refused, match="LONGTASK_HUB"):
+        client.register_workspace("/x", host="laptop", machine="0" * 32)
+    with pytest.raises(NotFound):
+        client.workspace("0" * 16)
+
+
+def with_code(repo: str):
+    steps = [{"id": "edit", "run": "echo two >> a.txt", "commit": True}]
+    return {"longtask": 1, "name": "code", "workspace": {"repo": repo, "base": "main"}, "steps": steps}
+
+
+def test_tokens_are_made_rotated_revoked_and_audited(client):
+    made = client.create_token("bea", ["operator"], workspaces=["web"], expires_ms=60_000)
+    assert made["token"].startswith("lt_") and made["good"]
+    changed = client.rotate_token("bea", grace_ms=0)
+    assert changed["token"] != made["token"]
+    assert client.revoke_token(made["id"])["good"] is False
+    assert [(one["name"], one["good"], "token" in one) for one in client.tokens()] == [("bea", False, False)]
+    with pytest.raises(NotFound, match="no token 'nobody'"):
+        client.revoke_token("nobody")
+    rows = list(client.audit(who="ann"))
+    assert [row["action"].rpartition("/")[2] for row in rows] == ["revoke", "revoke", "rotate", "tokens"]
+    assert rows[0]["outcome"] == "not-found" and len(list(client.audit(limit=1))) == 1
+
+
+def test_webhooks_are_added_enabled_replayed_and_removed(client):
+    made = client.add_webhook("https://hooks.example.com/x", types=["step.*"])
+    assert made["secret"].startswith("whsec_")
+    assert client.webhook(made["id"]) == next(client.webhooks()) == client.enable_webhook(made["id"])
+    assert client.replay_webhook(made["id"], 0)["state"] == "active"
+    assert client.remove_webhook(made["id"])["id"] == made["id"]
+    assert list(client.webhooks()) == []
+    with pytest.raises(NotFound):
+        client.remove_webhook(made["id"])
+
+
+def test_a_link_is_made_for_what_a_step_asks(client, server):
+    id = client.submit(plans.asking())["task"]
+    carry_to(server.parts, id, "waiting_user")
+    made = client.make_link(id, "ok", who="bea", lasts_ms=60_000)
+    assert made["url"].startswith("http") and made["who"] == "bea" and made["task"] == id
+    with pytest.raises(Refused):
+        client.make_link(client.submit(plans.running())["task"], "a")
+
+
 # --- refusals -----------------------------------------------------------------------------------------------------
 
 

@@ -315,6 +315,19 @@ def test_an_empty_group_is_fine(store):
         assert store.claimable("default", 1) == []
 
 
+def test_what_is_handed_in_is_written_or_nothing_of_it(store):
+    assert store.together(lambda: submit(store, 1, ready("a"))) == store.get_task("@last").id
+
+    def half() -> None:
+        submit(store, 2, ready("a"))
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        store.together(half)
+    assert store.get_task("@last").number == 1
+    assert store.together(lambda: store.claimable("default", 1)) != []
+
+
 def test_groups_do_not_nest(store):
     with pytest.raises(AssertionError, match="group"), store.group(), store.group():
         pass

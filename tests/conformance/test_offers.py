@@ -79,6 +79,23 @@ def test_a_claim_moves_the_task_behind_the_others(store, clock):
     assert store.claimable("default", 5) == [Ref(y, "a"), Ref(x, "b")]
 
 
+def test_who_serves_some_workspaces_finds_their_tasks_however_many_others_wait(store, clock):
+    many = [submit(store, n, ready("a"), workspace_id=f"w{n}") for n in range(1, 10)]
+    assert store.claimable("default", 2, ["w8", "w9", "none"]) == [Ref(many[7], "a"), Ref(many[8], "a")]
+    assert store.claimable("default", 1, ["w9"]) == [Ref(many[8], "a")]
+    assert store.claimable("gpu", 2, ["w9"]) == store.claimable("default", 2, []) == []
+    with store.group():
+        assert store.claimable("default", 9, ["w9"]) == [Ref(many[8], "a")]
+
+
+def test_a_worker_finds_what_is_leased_to_it(store):
+    x, y = submit(store, 1, ready("a", "b")), submit(store, 2, ready("a"))
+    for id_, key, worker in ((x, "a", "w-1"), (x, "b", "w-2"), (y, "a", "w-1")):
+        act(store, id_, StepClaimed(key, 1, worker))
+    assert [(lease.task_id, lease.step) for lease in store.leases_of_worker("w-1", 9)] == [(x, "a"), (y, "a")]
+    assert store.leases_of_worker("w-3", 9) == []
+
+
 def test_a_system_step_moves_nobody(store, clock):
     id_ = several(store)
     clock.forward(1)

@@ -6,8 +6,8 @@ import pytest
 
 from longtask.core.change import ArtifactRow, Change
 from longtask.core.errors import NotFound
-from longtask.core.events import StepCompleted
-from longtask.core.model import Edge, StepState, Task, TaskState
+from longtask.core.events import NewStep, StepCompleted
+from longtask.core.model import Edge, Kind, StepState, Task, TaskState
 from longtask.store.contract import BLOB_CONDEMNED_MS, BLOB_UNUSED_MS, Chunk, JournalRow, Pruned, Ref, Store
 from tests.conformance.play import act, blocked, claim, ready, submit
 from tests.conformance.test_blocks import Crash, FaultAt
@@ -111,6 +111,22 @@ def test_values_too_large_for_a_row_are_found_in_pages(store):
         page, after = store.stored_values(after, 1)
         found += page
     assert found == [("w", DIGEST), ("w", OTHER)]
+
+
+def test_blocks_of_the_newest_session_of_open_steps_are_found_in_pages(store):
+    for number, digests in ((1, [DIGEST]), (2, [DIGEST, OTHER])):
+        steps = [NewStep(key, Kind.AGENT, weight=100, ready=True) for key in ("a", "b")]
+        id_ = submit(store, number, steps, workspace_id="w")
+        for step in ("a", "b"):
+            claim(store, id_, step)
+            for n, digest in enumerate([*digests, None], 1):
+                body = {"text": "$session"} if digest is None else {"$session": {"cwd": "/x", "files": {"s": [digest]}}}
+                assert store.journal_done(Ref(id_, step), 1, 1, JournalRow(n, "turn", "m", "f", 1, body))
+        act(store, id_, StepCompleted("b", 1))
+    assert store.kept_sessions((0, ""), 9) == ([("w", DIGEST), ("w", OTHER)], None)
+    first, after = store.kept_sessions((0, ""), 1)
+    assert first == [("w", DIGEST)] and after is not None
+    assert store.kept_sessions(after, 9) == ([("w", OTHER)], None)
 
 
 def test_bytes_go_row_first_and_the_row_goes_last(store, clock):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from longtask.core.errors import LeaseLost
+from longtask.core.errors import LeaseLost, Refused
 from longtask.core.events import StepLost, UsageRecorded
 from longtask.core.model import Done, Failed, Kind, Parked, WaitingFor
 from longtask.store.contract import JournalRow
@@ -178,3 +178,61 @@ def test_usage_and_its_row_are_one_transaction(world: World):
         spend(world, 1, 600, fingerprint="g")
     assert world.task.spent_micros == 600
     assert [row.micros for row in world.store.journal(world.ref("a"), 1)] == [600]
+
+
+# --- a step's own limit -------------------------------------------------------------------------------------------
+
+LIMITS = {"tokens": 200}
+
+
+def test_a_step_that_has_reached_its_limit_asks_and_raising_it_goes_on_with_the_same_run(world: World):
+    world.submit(step("a", kind=Kind.AGENT, limits=LIMITS), acts={"a": [HANG, HANG, HANG]}, attended=True)
+    world.settle()
+    assert spend(world, 1, 0)
+    assert world.state("a") == "running"
+    assert spend(world, 2, 0)
+    world.later(1_000)
+    world.settle()
+    question = world.row("a").question or {}
+    assert (question["kind"], question["answers"]) == ("limit", ["raise", "give_up"])
+    assert question["reason"] == "its limit is reached: 200 tokens"
+    world.answer("a", "raise")
+    world.settle()
+    row = world.row("a")
+    assert (row.state, row.run, row.attempt, row.raises) == ("running", 1, 2, 1)
+    assert spend(world, 3, 0, attempt=2)
+    assert world.state("a") == "running", "360 of now 400"
+    assert spend(world, 4, 0, attempt=2)
+    world.later(1_000)
+    world.settle()
+    assert (world.row("a").question or {})["reason"] == "its limit is reached: 400 tokens"
+    world.answer("a", "give_up")
+    assert world.run() == "failed"
+
+
+def test_no_turn_begins_once_a_budget_or_a_limit_is_reached(world: World):
+    acts = {"a": [HANG], "b": [HANG]}
+    world.submit(step("a", kind=Kind.AGENT), step("b", kind=Kind.AGENT), acts=acts, budget_tokens=100)
+    world.settle()
+    assert spend(world, 1, 0)
+    for key in "ab":  # also of the other one, which has not beaten since
+        with pytest.raises(Refused, match="budget"):
+            world.dispatch.journal_started(world.ref(key), 1, 1, JournalRow(2, "turn", "m", "f", 1))
+    assert world.dispatch.journal_started(world.ref("b"), 1, 1, JournalRow(2, "tool", "shell", "f", 1)), "costs nothing"
+
+
+def test_a_limit_that_is_reached_with_the_last_call_stops_nobody(world: World):
+    world.submit(step("a", kind=Kind.AGENT, limits={"micros": 500}), acts={"a": [HANG]}, attended=True)
+    world.settle()
+    assert spend(world, 1, 600)
+    world.end("a", Done())
+    assert world.run() == "completed"
+
+
+def test_a_limit_fails_a_step_that_nobody_attends(world: World):
+    world.submit(step("a", kind=Kind.AGENT, limits={"micros": 500}), acts={"a": [HANG]})
+    world.settle()
+    assert spend(world, 1, 600)
+    world.later(1_000)
+    assert world.run() == "failed"
+    assert world.row("a").reason == "its limit is reached: 0.00 USD"

@@ -11,6 +11,7 @@ from longtask.core.errors import HubUnreachable, StoreBusy, StoreError, StoreUna
 from longtask.core.events import StepReleased
 from longtask.core.model import Done, Kind, Outcome, Parked, Stopped, WaitingFor
 from longtask.core.patience import PATIENCE_MS, mendable
+from longtask.engine.dispatch import Dispatch
 from longtask.engine.scheduler import ASIDE_MS
 from longtask.steps.contract import Assignment, Handle
 from longtask.store.contract import Beat, Ref
@@ -150,14 +151,16 @@ def test_an_error_in_one_beat_stops_no_other(world: World, monkeypatch: pytest.M
     world.submit(step("a"), step("b"), step("c"), acts={"*": [HANG]})
     world.settle()
     assert world.worker is not None
-    beat = world.worker._dispatch.beat
+    dispatch = world.worker._dispatch
+    assert isinstance(dispatch, Dispatch)
+    beat = dispatch.beat
 
     def broken(ref: Ref, attempt: int) -> Beat | None:
         if ref.step == "a":
             raise KeyError("a bug")
         return beat(ref, attempt)
 
-    monkeypatch.setattr(world.worker._dispatch, "beat", broken)
+    monkeypatch.setattr(dispatch, "beat", broken)
     world.now += 5_000
     with pytest.raises(KeyError, match="a bug"):
         world.worker.beat()

@@ -156,7 +156,15 @@ class World:
         return digest
 
     def new_dispatch(self) -> Dispatch:
-        return Dispatch(self.store, self.scopes, self.language, self._put_json, lease_ms=LEASE_MS)
+        return Dispatch(
+            self.store,
+            self.scopes,
+            self.language,
+            self._put_json,
+            put_artifact=lambda w, body, kind: {"digest": self._put_json(w, body.decode()), "size_bytes": len(body)},
+            read_artifact=lambda w, digest: b"",
+            lease_ms=LEASE_MS,
+        )
 
     def new_scheduler(self) -> Scheduler:
         return Scheduler(self.store, self.scopes, self.language, self.code, lease_ms=LEASE_MS)
@@ -169,14 +177,11 @@ class World:
             Kind.FOR_EACH: ForEachExecutor(self.language.expand, self.records),
         }
         return Worker(
-            self.store,
             self.new_dispatch(),
             {**kinds, **real},
             id=name,
             slots=self.slots if slots is None else slots,
             pools=pools,
-            put_artifact=lambda w, body, kind: {"digest": self._put_json(w, body.decode()), "size_bytes": len(body)},
-            read_artifact=lambda w, digest: b"",
         )
 
     def start(self, assignment: Assignment, desk: Line, place: Path | None) -> Handle:

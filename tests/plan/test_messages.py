@@ -2,11 +2,13 @@
 
 import pytest
 
+from longtask.agents.catalog import LATER, RUNTIMES
 from longtask.core.errors import BadPlan
 from longtask.plan import Plan, compile_plan, load
 from tests.plan.texts import AGENT, HEAD, REPO, problems, said, steps
 
 ONE = "steps: [{id: a, run: x}]\n"
+KNOWN, COMING = ", ".join(RUNTIMES), LATER[-1]
 
 
 @pytest.mark.parametrize(
@@ -74,12 +76,14 @@ ONE = "steps: [{id: a, run: x}]\n"
             ],
         ),
         (
-            HEAD + "defaults: {env: {A: '${{ steps.x }}'}, agent: {runtime: acp}, timeout: 0s, silence: 5}\n" + ONE,
+            HEAD
+            + f"defaults: {{env: {{A: '${{{{ steps.x }}}}'}}, timeout: 0s, silence: 5, agent: {{runtime: {COMING}}}}}\n"
+            + ONE,
             [
                 "3:21: defaults.env.A: 'steps' is not known here; only `task.` is",
-                "3:57: defaults.agent.runtime `acp` comes with a later version; this one knows recorded",
-                "3:72: defaults.timeout must be longer than nothing; leave it out for no limit",
-                "3:85: defaults.silence 5 has no unit; write 5s, 5m or 5h",
+                "3:49: defaults.timeout must be longer than nothing; leave it out for no limit",
+                "3:62: defaults.silence 5 has no unit; write 5s, 5m or 5h",
+                f"3:82: defaults.agent.runtime `{COMING}` comes with a later version; this one knows {KNOWN}",
             ],
         ),
         (
@@ -233,11 +237,11 @@ def test_what_stands_above_the_steps(text, messages):
         (
             "{id: a, agent: {prompt: x}}",
             "step 'a': no agent runtime is named; write `runtime` here or in `defaults.agent` "
-            "(this version knows recorded)",
+            f"(this version knows {KNOWN})",
         ),
         (
-            "{id: a, agent: {prompt: x, runtime: claude-code}}",
-            "step 'a': agent.runtime `claude-code` comes with a later version; this one knows recorded",
+            f"{{id: a, agent: {{prompt: x, runtime: {COMING}}}}}",
+            f"step 'a': agent.runtime `{COMING}` comes with a later version; this one knows {KNOWN}",
         ),
         (
             "{id: a, agent: {prompt: x, runtime: recoded}}",
@@ -245,7 +249,7 @@ def test_what_stands_above_the_steps(text, messages):
         ),
         (
             "{id: a, agent: {prompt: x, runtime: gpt}}",
-            "step 'a': agent.runtime 'gpt' is not known; this version knows recorded",
+            f"step 'a': agent.runtime 'gpt' is not known; this version knows {KNOWN}",
         ),
         (
             "{id: a, agent: {prompt: x, runtime: recorded}}",
@@ -259,7 +263,7 @@ def test_what_stands_above_the_steps(text, messages):
         ),
         (
             "{id: a, agent: {prompt: x, runtime: recorded, recording: r, tools: [bash]}}",
-            "step 'a': tool 'bash' is not known; there are read, write, edit, shell, search",
+            "step 'a': tool 'bash' is not known; there are read, write, edit, shell, search, ask_person",
         ),
         (
             "{id: a, agent: {prompt: x, runtime: recorded, recording: r, outputs: {n: list}}, outputs: {n: list}}",
@@ -274,7 +278,7 @@ def test_what_stands_above_the_steps(text, messages):
                 f"{{id: a, agent: {{prompt: x, runtime: recorded, recording: r, {word}: x}}}}",
                 f"step 'a': `{word}` comes with a later version of the language; leave it out",
             )
-            for word in ("sandbox", "mcp", "skills", "memory", "subagents", "permissions")
+            for word in ("mcp", "skills", "memory", "subagents")
         ),
         # approval
         ("{id: a, approval: {}}", "step 'a': approval.ask is missing"),
@@ -509,7 +513,7 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_text():
 longtask: 1
 name: My Plan
 gaol: x
-defaults: {agent: {runtime: claude-code}, timeout: 30, retries: 2}
+defaults: {agent: {runtime: gpt}, timeout: 30, retries: 2}
 stages:
   - name: a
     steps:
@@ -527,9 +531,9 @@ limits: {parallel: 0}
     assert problems(text) == [
         "2:7: name 'My Plan': letters, digits, dots, dashes and underscores, at most 80; write 'my-plan'",
         "3:1: unknown key 'gaol'; did you mean 'goal'?",
-        "4:29: defaults.agent.runtime `claude-code` comes with a later version; this one knows recorded",
-        "4:52: defaults.timeout 30 has no unit; write 30s, 30m or 30h",
-        "4:56: unknown key 'retries' in defaults; did you mean 'retry'?",
+        f"4:29: defaults.agent.runtime 'gpt' is not known; this version knows {KNOWN}",
+        "4:44: defaults.timeout 30 has no unit; write 30s, 30m or 30h",
+        "4:48: unknown key 'retries' in defaults; did you mean 'retry'?",
         "8:14: step id 'my-step': ids are [a-z][a-z0-9_]*; write 'my_step'",
         "8:28: step 'my-step': run holds `${{ … }}`; what it yields would be read by the shell. Pass the value by "
         '`env` and use it as "$NAME"',

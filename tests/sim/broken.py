@@ -173,10 +173,13 @@ MUTANTS = (
     ),
     Mutant(
         "handle started before durable",
-        WORKER,
-        "            claims += self._claim(now, len(over), claims)",
-        "            for claimed in self._claim(now, len(over), claims):\n"
-        "                self._start(claimed, monotonic_ms() + self._held_ms)",
+        DISPATCH,
+        "        with self._store.group():\n            self._store.ahead([report.ref",
+        "        from contextlib import contextmanager\n\n        @contextmanager\n        def careless():\n"
+        "            ended = False\n            try:\n                with self._store.group():\n"
+        "                    yield\n                    ended = True\n            except Exception:\n"
+        "                if not ended:\n                    raise\n\n"
+        "        with careless():\n            self._store.ahead([report.ref",
     ),
     Mutant(
         "failed fix satisfies",

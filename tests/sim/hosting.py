@@ -162,17 +162,21 @@ class Hosting:
         scopes = self._scopes(store)
         typed: Any = store
         if process.works:
-            dispatch = Dispatch(typed, scopes, self.language, self._put_json)
-            process.worker = Worker(
+            dispatch = Dispatch(
                 typed,
+                scopes,
+                self.language,
+                self._put_json,
+                put_artifact=self._put,
+                read_artifact=lambda workspace_id, digest: b"",
+            )
+            process.worker = Worker(
                 dispatch,
                 executors(self, TaskRecords(typed, scopes), self.language),
                 id=f"{process.name}.{process.lives}",
                 slots=process.slots,
                 pools=process.pools,
                 places=self.places,
-                put_artifact=self._put,
-                read_artifact=lambda workspace_id, digest: b"",
                 spawn=lambda act, *args: self._spawn(process, act, *args),
                 follow=lambda task: self._follow_later(process, task),
             )

@@ -16,7 +16,7 @@ import pytest
 
 from longtask.agents.recorded import BANNER
 from longtask.agents.witness import count
-from longtask.core.errors import HubUnreachable, StoreBusy
+from longtask.core.errors import HubUnreachable, Refused, StoreBusy
 from longtask.core.model import Done, Failed, Parked, Released, Stopped, WaitingFor
 from longtask.steps import serving
 from longtask.steps.agent import AgentExecutor, AgentHandle
@@ -283,6 +283,20 @@ def test_a_tool_whose_row_is_refused_does_not_begin(here, folder):
     assert [line["n"] for line in witnessed(folder)] == [2, 3]
 
 
+def test_a_turn_that_may_not_begin_gives_the_step_back_and_asks_no_model(here, folder, monkeypatch):
+    run = here()
+    real = run.desk.journal_started
+
+    def started(n: int, *more: Any) -> bool:
+        if n == 5:
+            raise Refused("limit")
+        return real(n, *more)
+
+    monkeypatch.setattr(run.desk, "journal_started", started)
+    assert run.end() == Stopped()
+    assert [line["n"] for line in witnessed(folder)] == [2, 3, 4]
+
+
 def test_a_busy_store_makes_it_wait_and_nothing_is_lost(here, monkeypatch):
     run = here()
     real, busy = run.desk.journal_started, [True] * 5
@@ -379,7 +393,7 @@ def test_silence_ends_it(here, folder):
     [
         ({"recording": ""}, "agent runtime 'recorded': which recording?"),
         ({"recording": "/no/such.json"}, "recording '/no/such.json': cannot be read: no such file or directory"),
-        ({"runtime": "codex"}, "agent runtime 'codex': no such runtime; there is 'recorded'"),
+        ({"runtime": "nobody"}, "agent runtime 'nobody': no such runtime; there is 'recorded'"),
     ],
 )
 def test_what_cannot_be_started_fails_for_good_and_says_why(here, body, reason):

@@ -10,23 +10,13 @@ from typing import Any
 import pytest
 
 from longtask.core.errors import StoreBusy
-from longtask.core.model import Done, Failed, JsonMap, Kind, StepSpec
+from longtask.core.model import Done, Failed, Kind, StepSpec
 from longtask.steps.command import CommandExecutor, inner_name
 from longtask.steps.contract import Assignment
 from longtask.steps.serving import as_written
 from tests.agents.worker import FileDesk, until_ended
 
 SECRET = "sesame-4711"
-
-
-class Made:
-    """What the task has made so far, by name."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = names
-
-    def artifacts(self, task_id: str, *, named: bool = False) -> list[JsonMap]:
-        return [{"name": name, "digest": "d"} for name in self.names]
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +31,9 @@ def start(folder: Path, command: str, *, made: Sequence[str] = (), desk: FileDes
     spec = StepSpec(Kind.RUN, {"command": command, **body})
     kept = folder / "kept"
     kept.write_text("content")
-    executor = CommandExecutor(as_written, Made(made), lambda workspace_id, digest: kept)  # type: ignore[arg-type]
-    given = Assignment("task", "t", "step", 1, 1, spec, None, "", None, secrets=("SECRET",))
+    executor = CommandExecutor(as_written, lambda workspace_id, digest: kept)
+    artifacts = tuple({"name": name, "digest": "d"} for name in made)
+    given = Assignment("task", "t", "step", 1, 1, spec, None, "", None, secrets=("SECRET",), artifacts=artifacts)
     return executor.start(given, desk or FileDesk(folder / "journal.db"), None)
 
 

@@ -32,6 +32,7 @@ SCANS = {
     "newest_event": "SCAN event",  # by its key backwards, one row
     "workers": "SCAN worker USING INDEX worker_seen",  # newest first, up to the limit
     "worker_loads": "SCAN lease",  # of running steps only
+    "leases_of_worker": "SCAN l",  # the same, for a beat of a worker elsewhere
     "pool_loads": "SCAN o USING COVERING INDEX offer_next",  # of tasks that a worker may serve only, pool by pool
     "open_counts": "SCAN task USING INDEX task_open; SCAN t",  # of open tasks only, up to the limit
     "queues": "SCAN offer USING COVERING INDEX offer_next; SCAN o",  # of tasks with something ready, up to the limit
@@ -40,6 +41,7 @@ SCANS = {
 # Sorting what a partial index found: few rows, and none of them a whole task's.
 SORTS = {"asking", "running", "progress", "unheard", "worker_loads", "callable"}
 SORTS |= {"queues"}  # by pool, up to the limit
+SORTS |= {"kept_sessions"}  # of one task after another, its open steps
 SORTS |= {"tickets"}  # may be those of a whole task: for a look, not for a round
 
 
@@ -107,6 +109,8 @@ def test_no_statement_reads_a_whole_table(line, name):
         ("edges", "SEARCH e USING PRIMARY KEY (task_n=? AND (need,step)>(?,?))"),
         ("prunable", "SEARCH t USING INDEX task_ended (ended_at>? AND ended_at<?)"),
         ("stored_values", "SEARCH s USING INDEX step_value ((task_n,key)>(?,?))"),
+        ("kept_sessions", "SEARCH s USING INDEX step_open (task_n>?)"),
+        ("kept_sessions", "SEARCH j USING INDEX sqlite_autoindex_run_journal_1 (task_n=? AND step=?)"),
         ("calls", "SEARCH j USING INDEX sqlite_autoindex_run_journal_1 (task_n=? AND step=?)"),
         ("stale_blobs", "SEARCH blob USING INDEX blob_used (used_at<?)"),
         ("blob_named", "SEARCH a USING INDEX artifact_digest (digest=?)"),

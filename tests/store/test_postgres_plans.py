@@ -44,10 +44,12 @@ SCANS = {
     "pool_named": "index task_open",  # of open tasks only, when a worker begins
     "prunable": "index task_open",  # of open tasks, which may be somebody's child
     "worker_loads": "all of lease",  # of running steps only
+    "leases_of_worker": "index lease_pkey",  # the same, for a beat of a worker elsewhere
 }
 # Sorting what an index found: few rows, none of them a whole task's, or (incrementally) rows that fall due together.
 SORTS = {
-    "asking", "asking_of_task", "callable", "children", "claimable", "feed", "feed_probe", "leases", "mutexes",
+    "asking", "asking_of_task", "callable", "children", "claimable", "claimable_within", "feed", "feed_probe",
+    "kept_sessions", "leases", "leases_of_worker", "mutexes",
     "offers", "owned_open", "progress", "prune_inbox", "queues", "ready", "stored_values", "unheard", "worker_loads",
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
@@ -127,13 +128,28 @@ def test_a_missing_exporter_is_told_with_its_name(monkeypatch, caplog):
     assert otlp.EXTRA in caplog.text
 
 
-class Collector(BaseHTTPRequestHandler):
-    bodies: list[bytes]
+class Collector:
+    """`refusals`: so many requests are answered with 400 first."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.headers: list[str] = []
+        self.refusals = 0
+
+
+class Answering(BaseHTTPRequestHandler):
+    collector: Collector
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.bodies.append(gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body)
-        self.send_response(200)
+        self.collector.headers.append(f"{self.path} {self.headers.get('X-Team')}")
+        if self.collector.refusals:
+            self.collector.refusals -= 1
+            self.send_response(400)
+        else:
+            packed = self.headers.get("Content-Encoding") == "gzip"
+            self.collector.bodies.append(gzip.decompress(body) if packed else body)
+            self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -142,32 +158,47 @@ class Collector(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def collector(monkeypatch) -> Iterator[list[bytes]]:
-    bodies: list[bytes] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Mine", (Collector,), {"bodies": bodies}))
+def collector(monkeypatch) -> Iterator[Collector]:
+    collecting = Collector()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Mine", (Answering,), {"collector": collecting}))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-    yield bodies
+    yield collecting
     server.shutdown()
     thread.join()
     server.server_close()
 
 
-def test_a_real_collector_gets_them_over_http(home: Path, collector: list[bytes]):
-    pytest.importorskip(
-        "opentelemetry.exporter.otlp.proto.http", reason=f"optional: needs {otlp.EXTRA}, an extra of its own"
-    )
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (  # type: ignore[import-not-found]
-        ExportTraceServiceRequest,
-    )
-
+def test_a_real_collector_gets_them_over_http(home: Path, collector: Collector):
     exporter = otlp.make_exporter()
     assert exporter is not None
     sender = Sender(home, exporter, "1")
     until(lambda: sender.sent == 5)
     sender.close()
-    request = ExportTraceServiceRequest.FromString(collector[0])
+    request = ExportTraceServiceRequest.FromString(collector.bodies[0])
     spans = request.resource_spans[0].scope_spans[0].spans
     assert {span.trace_id.hex() for span in spans} == {f"0190{1:028d}"}
     assert {span.name for span in spans} >= {"task t", "step a", "attempt a.2"}
+
+
+def test_the_variables_of_the_standard_are_heeded_by_what_is_sent(home: Path, collector: Collector, monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-team=blue")
+    exporter = otlp.make_exporter()
+    assert exporter is not None
+    sender = Sender(home, exporter, "1")
+    until(lambda: sender.sent == 5)
+    sender.close()
+    assert set(collector.headers) == {"/v1/traces blue"}
+    assert ExportTraceServiceRequest.FromString(collector.bodies[0]).resource_spans
+
+
+def test_what_a_real_collector_refuses_is_sent_again(home: Path, collector: Collector, caplog):
+    collector.refusals = 2
+    exporter = otlp.make_exporter()
+    assert exporter is not None
+    sender = Sender(home, exporter, "1")
+    until(lambda: sender.sent == 5)
+    sender.close()
+    assert len(collector.headers) == 3 and "otlp.error" in caplog.text

@@ -26,12 +26,13 @@ STATE = "caller"  # of a request: its Caller; not there for one who has shown no
 
 
 class Needed:
-    """The dependency; `role` can be read, so that a test finds routes that need none."""
+    """The dependency; `role` can be read, so that a test finds routes that need none.  A coroutine though it waits for
+    nothing: for a function the framework would use a thread."""
 
     def __init__(self, role: Role) -> None:
         self.role = role
 
-    def __call__(self, request: HTTPConnection) -> Caller:
+    async def __call__(self, request: HTTPConnection) -> Caller:
         caller = caller_of(request)
         if not caller.may(self.role):
             raise Problem(

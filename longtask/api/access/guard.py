@@ -7,7 +7,7 @@ In this order, each refusal a problem that says what to do:
 3. How often this caller, or this address, may call.
 4. The body: counted as it comes, whatever its length was said to be; JSON is read whole, so that it comes in time, is
    UTF-8 and is not nested without end before anybody parses it.
-5. A row of the audit for everything but looking.
+5. A row of the audit for everything but looking and carrying out steps.
 
 Then the application answers.  On the way out come the headers that tell browsers what not to do, and of streams the
 guard looks now and then whether their token is still good.  An error that nobody foresaw is told without its message.
@@ -53,6 +53,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 # Paths that need no token: whole, or as a beginning where they end in "/".  What they change they allow by other means
 # (a signature), and what they show tells nothing about tasks.
 OPEN = {"/", "/healthz", "/readyz", "/openapi.json", "/v1/callbacks/"}
+WORKING = "/v1/workers/"  # what a worker does for its own attempts stands in the journals of their tasks, by its name
 Template = tuple[str, str, re.Pattern[str]]  # method, template, what fits it
 LOOKING = ("GET", "HEAD", "OPTIONS")
 MADE = re.compile(rb".*/v1/tasks/([0-9a-f-]{36})")  # where an answer says that a task was made
@@ -89,6 +90,7 @@ class Access:
         self._known: dict[str, tuple[Token, float]] = {}
         self._me = person()
         self._threads = CapacityLimiter(LOOKUPS_MAX)  # their own: routes may keep all others busy
+        self._learning = asyncio.Lock()
 
     async def caller(self, headers: local.Headers, address: str) -> Caller | None:
         """None: nobody that is known.  Raises Problem."""
@@ -128,9 +130,10 @@ class Access:
         self._known.clear()
 
     async def learn_templates(self, app: Any) -> None:
-        """What the application describes, at the first change: it takes a while."""
-        if self.templates is None and app is not None:
-            self.templates = await run_sync(templates_of, app, limiter=self._threads)
+        """What the application describes, at the first change: it takes a while, and once for all who come then."""
+        async with self._learning:
+            if self.templates is None and app is not None:
+                self.templates = await run_sync(templates_of, app, limiter=self._threads)
 
     async def good(self, headers: local.Headers) -> bool:
         """The token of a request that was let in is still good."""
@@ -270,7 +273,7 @@ class Call:
         state[STATE] = caller
         state["address"] = address
         await self._check_body()
-        if self._method not in LOOKING and caller is not None:
+        if self._method not in LOOKING and caller is not None and not self._path.startswith(WORKING):
             await self._access.learn_templates(self._scope.get("app"))
             self._row = await self._access.audit.begin(self._audit_row(caller.name, caller.token, address))
 

@@ -1,45 +1,90 @@
-"""How the web server listens: what it must not believe, and how long it waits for whoever does not speak.
+"""How the web server listens: what it must not believe, how long it waits for whoever does not speak, and how it tells
+that it does not understand.
 
-`uvicorn` by itself waits for ever for the end of a request's headers, and believes `X-Forwarded-For` of whoever calls
-from this machine; both are put right here.
+`uvicorn` by itself waits for ever for the end of a request's headers, believes `X-Forwarded-For` of whoever calls from
+this machine, lets connections that ask for nothing pile up, and answers what it cannot read, or has no room for, in
+plain text, which the end of the connection may swallow; all of it is put right here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import resource
+import sys
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from longtask.api.access.policy import Policy
+from longtask.api.problems import Problem
 
 HEADERS_S = 10.0  # so long may the headers of a request take to come, counted from the connection or the first byte
 IDLE_S = 30.0  # a connection is kept for the next request
+LINGER_S = 1.0  # so long is what still comes read and thrown away, so that its sender gets to the answer
 SPARE = 1_000  # connections beside streams
-LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+FILES_BESIDE = 1_000  # open files that are no connections: databases, artifacts, child processes
+
+
+def answer_of(problem: Problem) -> bytes:
+    """All of it, as it goes over the wire; the connection ends with it."""
+    response = problem.response()
+    first = f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}".encode()
+    headers = [b"%b: %b" % pair for pair in response.raw_headers]
+    return b"\r\n".join([first, *headers, b"connection: close", b"", bytes(response.body)])
+
+
+LATE = answer_of(Problem(408, "slow", "the request did not come in time", f"send it at once, within {HEADERS_S:g} s"))
+FULL = answer_of(
+    Problem(503, "busy", "the server is busy", "too many connections are open; try again", headers={"Retry-After": "1"})
+)
+UNREAD = answer_of(Problem(400, "bad-request", "the request cannot be read", "it is no HTTP/1.1; see RFC 9112"))
+LONG = answer_of(Problem(431, "headers", "too many headers", "what comes before the body is too long, or has no end"))
+UNKNOWN = answer_of(
+    Problem(501, "http", "the request was not carried out", "of all transfer encodings only chunked is known")
+)
+REFUSED = {431: LONG, 501: UNKNOWN}  # by what h11 suggests
 
 
 class Hurried(H11Protocol):
-    """Closes a connection whose next request does not come in time."""
+    """Closes a connection whose next request does not come in time, or cannot be read, or is one too many."""
 
     headers_s = HEADERS_S
     _hurry: asyncio.TimerHandle | None = None
+    _over = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._hurry = self.loop.call_later(self.headers_s, self._late)
+        if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
+            self._part(FULL)
+        else:
+            self._hurry = self.loop.call_later(self.headers_s, self._late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._calm()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._over:
+            return
         super().data_received(data)
         cycle: RequestResponseCycle | None = self.cycle  # None until the first request
         if cycle is not None and not cycle.response_complete:
             self._calm()
         elif self._hurry is None:
             self._hurry = self.loop.call_later(self.headers_s, self._late)
+
+    def send_400_response(self, msg: str) -> None:
+        """Called while the error is handled.  A request whose body turns out to be none may be under way: then this is
+        its answer."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if cycle.response_started:
+                self.transport.close()
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._part(REFUSED.get(getattr(sys.exc_info()[1], "error_status_hint", 400), UNREAD))
 
     def _calm(self) -> None:
         if self._hurry is not None:
@@ -48,9 +93,21 @@ class Hurried(H11Protocol):
 
     def _late(self) -> None:
         self._hurry = None
-        if not self.transport.is_closing():
-            self.transport.write(LATE)
-            self.transport.close()
+        self._part(LATE)
+
+    def _part(self, answer: bytes) -> None:
+        """Says why, and closes when the other side has had time to hear it: closed at once, with bytes that nobody has
+        read, a connection is reset, and the answer may be lost."""
+        if self._over or self.transport.is_closing():
+            return
+        self._over = True
+        self._calm()
+        self._unset_keepalive_if_required()
+        self.transport.write(answer)
+        self.transport.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(LINGER_S, self.transport.abort)
 
 
 def uvicorn_options(policy: Policy) -> dict[str, Any]:
@@ -64,3 +121,13 @@ def uvicorn_options(policy: Policy) -> dict[str, Any]:
         "timeout_keep_alive": IDLE_S,
         "limit_concurrency": policy.streams_max + SPARE,
     }
+
+
+def allow_files(policy: Policy) -> None:
+    """As many as there may be connections, as far as the system lets this process: else it would stop to accept."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = policy.streams_max + SPARE + FILES_BESIDE
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
 from longtask.api import documents
-from longtask.api.access.caller import Caller, caller_of
+from longtask.api.access.caller import caller_of
 from longtask.api.access.tokens import EXPIRES_MS, GRACE_MS, Tokens
 from longtask.api.documents import answers
 from longtask.api.problems import Document, Problem
 from longtask.api.server import Server
-from longtask.api.sight import Admin, Body, Limit, Name, page
+from longtask.api.sight import Admin, Body, Limit, Name, page, whole
 from longtask.core.errors import NotFound
 from longtask.core.model import JsonMap
 from longtask.store.callers import Token
@@ -83,14 +83,6 @@ def router(server: Server) -> APIRouter:
     return routes
 
 
-def whole(caller: Caller) -> Caller:
-    """An administrator of some workspaces is none of the server.  Raises Problem 403."""
-    if caller.workspaces is not None:
-        told = f"caller {caller.shown} administers some workspaces, not the server"
-        raise Problem(403, "forbidden", "not allowed", told)
-    return caller
-
-
 def _looking(routes: APIRouter, server: Server) -> None:
     store = server.parts.store
 
@@ -156,8 +148,8 @@ def _tokens(routes: APIRouter, server: Server) -> None:
     def revoke_token(caller: Admin, token: TokenName) -> Document:
         """Make a token good no more, within seconds, on every server; streams that it has open end too."""
         whole(caller)
-        tokens.revoke(_keepable(token))
-        return Document(token_map(tokens.get(token), store.now()))
+        revoked = tokens.revoke(_keepable(token))  # a name is that of a good token
+        return Document(token_map(tokens.get(revoked.id), store.now()))
 
 
 def _keepable(token: str) -> str:

@@ -37,13 +37,13 @@ from longtask.store.postgres.session import Session, Trace
 from longtask.store.postgres.trouble import broken, told
 from longtask.store.queries import load, numbered
 from longtask.store.reads import SqlStore
-from longtask.store.rows import TASK_COLUMNS, Row, pool_column, to_event, to_lease
+from longtask.store.rows import TASK_COLUMNS, Row, to_event, to_lease
 
 FATE_PATIENCE_S = 15.0  # how long the fate of a commit is asked for: longer than a server keeps a silent transaction
 FATE_EVERY_S = 0.05
 LEARN_EVERY_MS = 60_000  # after so long without a look at the server's clock it is asked for
 STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps, where one does
-CLAIMABLE_HERE = "claimable_here"
+CLAIMABLE, HERE = ("claimable", "claimable_within"), "_here"
 TRACED = ("insert_events", "insert_signal")  # who repeats any other write does no harm
 ID = TASK_COLUMNS.index("id")
 CURSOR = re.compile(r"([0-9]{1,19})\.([0-9]{1,18})")
@@ -122,8 +122,8 @@ class PostgresStore(SqlStore):
         self._told_at = 0.0
         self._ahead_ms = 0  # of the server's clock, against our steady one
         self._learned_at = 0
-        here = f"{self.queries['claimable']} for no key update of t skip locked"
-        texts = {**self.queries, fusing.NAME: fusing.fused(self.queries), CLAIMABLE_HERE: here}
+        here = {name + HERE: f"{self.queries[name]} for no key update of t skip locked" for name in CLAIMABLE}
+        texts = {**self.queries, fusing.NAME: fusing.fused(self.queries), **here}
         statements = {name: numbered(sql) for name, sql in texts.items()}
         self._answering = {name for name, sql in self.queries.items() if re.search(r"\breturning\b", sql)}
         self._pool = Pool(self.address, statements, trace, lines_max)
@@ -442,14 +442,14 @@ class PostgresStore(SqlStore):
 
     # peeks
 
-    def claimable(self, pool: str, limit: int) -> list[Ref]:
+    def claimable(self, pool: str, limit: int, workspaces: Sequence[str] | None = None) -> list[Ref]:
         """Within a group it is no peek: it holds what it answers and passes over what others hold, so that workers who
         look at once find different tasks."""
         if not self.here.group:
-            return super().claimable(pool, limit)
+            return super().claimable(pool, limit, workspaces)
         self._lock(self.here)
-        params = {"pool": pool_column(pool), "now": self.now(), "limit": below(limit)}
-        return [Ref(*row) for row in self.select(CLAIMABLE_HERE, params)]
+        name, params = self._claimable(pool, limit, workspaces)
+        return [Ref(*row) for row in self.select(name + HERE, params)]
 
     def look(self, limit: int) -> Found:
         """In one journey: each by itself takes as long to come and go as to be answered."""

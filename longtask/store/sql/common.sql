@@ -17,6 +17,10 @@ select body from spec where task_n = :task_n and number = :number
 -- name: lease
 select attempt, worker, due_at, timeout_at, stop from lease where task_n = :task_n and step = :step
 
+-- name: spent
+select coalesce(sum(tokens_in + tokens_out), 0), coalesce(sum(micros), 0) from run_journal
+where task_n = :task_n and step = :step
+
 -- name: dependents
 select s.* from edge e join step s on s.task_n = e.task_n and s.key = e.step
 where e.task_n = :task_n and e.need = :key and e.step > :after order by e.step limit :limit
@@ -280,6 +284,10 @@ and s.state = 'waiting' and s.waiting_for = 'user' order by s.began_at, s.key li
 select t.id, l.step, l.attempt, l.worker, l.due_at, l.timeout_at, l.stop from task t join lease l on l.task_n = t.n
 where t.id = :task_id order by l.step limit :limit
 
+-- name: leases_of_worker
+select t.id, l.step, l.attempt, l.worker, l.due_at, l.timeout_at, l.stop from lease l join task t on t.n = l.task_n
+where l.worker = :worker order by l.task_n, l.step limit :limit
+
 -- name: mutex
 select m.name, t.id, m.step, m.attempt, m.at from mutex m join task t on t.n = m.task_n where m.name = :name
 
@@ -400,6 +408,14 @@ where a.digest = :digest and t.workspace_id = :workspace_id limit 1
 -- name: stored_values
 select t.workspace_id, s.task_n, s.key, s.rest from step s join task t on t.n = s.task_n
 where replace(s.rest, '"$artifact"', '') <> s.rest and (s.task_n, s.key) > (:task_n, :key) order by s.task_n, s.key limit :limit
+
+-- name: kept_sessions
+select t.workspace_id, s.task_n, s.key, (
+    select j.body from run_journal j
+    where j.task_n = s.task_n and j.step = s.key and replace(j.body, '"$session":', '') <> j.body
+    order by j.run desc, j.n desc limit 1)
+from step s join task t on t.n = s.task_n
+where s.ended_at = 0 and s.kind = 'agent' and (s.task_n, s.key) > (:task_n, :key) order by s.task_n, s.key limit :limit
 
 -- name: condemn_blob
 update blob set used_at = :stamp

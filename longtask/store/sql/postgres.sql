@@ -43,6 +43,14 @@ join task_options o on o.task_n = t.n
 left join step s on s.task_n = t.n and s.key = p.key
 left join spec x on x.task_n = t.n and x.number = s.spec
 
+-- name: claimable_within
+select t.id, s.key from offer o join task t on t.n = o.task_n join step s on s.task_n = o.task_n and s.key = (
+    select r.key from step r where r.task_n = o.task_n and r.pool = o.pool and r.state = 'ready' and r.due_at <= :now
+    order by r.due_at, r.key limit 1)
+where o.pool = :pool and o.offer_at is not null and o.offer_at <= :now
+and t.workspace_id = any (array(select jsonb_array_elements_text(cast(:workspaces as jsonb))))
+order by o.priority desc, o.served_at limit :limit
+
 -- name: steps
 select s.* from step s where s.task_n = :task_n
 and s.key = any (array(select jsonb_array_elements_text(cast(:keys as jsonb))))
@@ -143,6 +151,7 @@ insert into run_journal (task_n, step, run, n, kind, name, fingerprint, attempt,
     started_at, done_at, body)
 select l.task_n, l.step, :run, :n, :kind, :name, :fingerprint, l.attempt, 0, 0, 0, :at, 0, null from lease l
 where l.task_n = (select n from task where id = :task_id) and l.step = :step and l.attempt = :attempt
+and (l.stop is null or :kind <> 'turn')
 for share of l
 on conflict (task_n, step, run, n) do update set attempt = excluded.attempt, started_at = excluded.started_at
 where run_journal.fingerprint = excluded.fingerprint and run_journal.done_at = 0

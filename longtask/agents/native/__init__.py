@@ -1,0 +1,1 @@
+"""What the agents that are programs of their own have in common."""

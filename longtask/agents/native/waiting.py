@@ -1,0 +1,29 @@
+"""Until a program has written to its session's file what its stream has shown: the stream is a little ahead."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+WRITTEN_S = 2.0  # mostly it is there within milliseconds
+EVERY_S = 0.01
+TAIL_BYTES = 4 * 1024 * 1024
+
+
+def until_written(file: Callable[[], Path | None], text: str) -> bool:
+    """False: it is not there after a while, and the session is kept as it is."""
+    until, wanted = time.monotonic() + WRITTEN_S, text.encode()
+    while time.monotonic() < until:
+        found = file()
+        if found is not None and wanted in _tail(found):
+            return True
+        time.sleep(EVERY_S)
+    return False
+
+
+def _tail(file: Path) -> bytes:
+    with file.open("rb") as content:
+        content.seek(max(0, os.fstat(content.fileno()).st_size - TAIL_BYTES))
+        return content.read()

@@ -1,0 +1,3 @@
+"""On both databases."""
+
+from tests.api.conftest import database as database
