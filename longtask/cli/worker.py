@@ -113,7 +113,7 @@ class Chosen:
 
 def open_patiently(session: Session) -> None:
     """A worker may start before its database does, as everything does after a power cut."""
-    patiently(session.parts.store.now)
+    patiently(lambda: session.parts.store.now())  # it is opened there
 
 
 def patiently(reach: Callable[[], T]) -> T:
@@ -153,6 +153,8 @@ def open_health(chosen: Chosen, running: boot.Running) -> HealthFile | None:
 
 def work(session: Session, chosen: Chosen, ready_fd: int | None) -> int:
     """Until a signal, or for `idle_ms` nothing has moved and nothing will fall due by itself (a timer, a deadline)."""
+    if session.server is None:
+        open_patiently(session)
     check_pools(session, chosen.pools)
     presence, running = open_elsewhere(session, chosen) if session.server else open_here(session, chosen)
     idle_ms = chosen.idle_ms
@@ -197,7 +199,6 @@ def work(session: Session, chosen: Chosen, ready_fd: int | None) -> int:
 
 def open_here(session: Session, chosen: Chosen) -> tuple[Presence, boot.Running]:
     """Beside the store."""
-    open_patiently(session)
     running = boot.make_loop(session.parts, slots=chosen.slots, pools=chosen.pools, lease_ms=chosen.lease_ms)
     return session.parts.store, running
 

@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
 
         Examples:
             longtask workspace add
-            longtask --server https://longtask.example.com workspace add
+            longtask workspace add --server https://longtask.example.com
             longtask workspace add https://git.example.com/shop.git
         """
         session: Session = ctx.obj

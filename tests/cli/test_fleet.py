@@ -86,4 +86,4 @@ def test_steps_of_the_system_are_served_by_every_living_worker():
 
 
 def test_a_pool_that_no_step_can_name_is_refused(shell: Shell):
-    assert "every worker serves those of the system" in shell.here("worker", "--pool", "system", code=2).err
+    assert "those of the system are served without being named" in shell.here("worker", "--pool", "system", code=2).err

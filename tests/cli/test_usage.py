@@ -19,6 +19,7 @@ GROUPS = {
     "plan": "check show schema",
     "token": "create list rotate revoke",
     "webhook": "add list remove replay enable",
+    "workspace": "add list show",
 }
 ALL = [name for name in COMMANDS if name not in GROUPS]
 ALL += [f"{group} {name}" for group, names in GROUPS.items() for name in names.split()]
@@ -27,7 +28,7 @@ ALL += [f"{group} {name}" for group, names in GROUPS.items() for name in names.s
 def test_every_command_is_there():
     words = "run plan ls show why watch events logs trace diff approve reject signal pause resume cancel retry skip"
     words += " artifacts worker health fleet doctor init demo migrate prune up server token audit webhook login logout"
-    words += " dev"
+    words += " dev workspace"
     assert set(words.split()) == set(COMMANDS)
 
 

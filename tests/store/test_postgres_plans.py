@@ -49,7 +49,7 @@ SCANS = {
 # Sorting what an index found: few rows, none of them a whole task's, or (incrementally) rows that fall due together.
 SORTS = {
     "asking", "asking_of_task", "callable", "children", "claimable", "claimable_within", "feed", "feed_probe",
-    "kept_sessions", "leases", "leases_of_worker", "mutexes",
+    "kept_sessions", "leases", "mutexes",
     "offers", "owned_open", "progress", "prune_inbox", "queues", "ready", "stored_values", "unheard", "worker_loads",
 }  # fmt: skip
 
