@@ -351,7 +351,7 @@ def test_no_tool_sees_a_key_of_a_model(story):
         (None, None, "which model? say `model:`"),
         ("gpt-5", None, "Unknown model: gpt-5"),
         ("nobody:gpt-5", None, "Unknown model: nobody:gpt-5"),
-        ("anthropic:claude-sonnet-4-6", "ANTHROPIC_API_KEY", "Set the `ANTHROPIC_API_KEY` environment variable"),
+        ("anthropic:claude-sonnet-4-6", "ANTHROPIC_API_KEY", "its worker has no ANTHROPIC_API_KEY; set it where"),
     ],
 )
 def test_a_model_or_a_key_that_is_missing_is_told_before_anything_is_asked(story, monkeypatch, model, missing, says):
