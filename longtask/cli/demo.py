@@ -16,10 +16,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,16 +27,20 @@ from longtask.agents.witness import VARIABLE, count
 from longtask.boot import branch_of, read_document
 from longtask.cli.asking import ask_inline
 from longtask.cli.decide import shown_lines
-from longtask.cli.demo_input import RECORDING, prepare, registry_settings
+from longtask.cli.demo_agent import AGENTS, MODELS, prepare_agent, script_of
+from longtask.cli.demo_input import RECORDING, Repo, prepare, registry_settings
 from longtask.cli.help import commands
 from longtask.cli.run import submit
 from longtask.cli.session import COMPLETED, DETACHED, FAILED, WAITS, Session, exit_code
 from longtask.cli.viewing import PlainView, end_lines, live_view
 from longtask.config import DATABASE, HOME
-from longtask.core.errors import StoreError
+from longtask.core.errors import BadPlan, StoreError
 from longtask.core.model import Step, Task
 from longtask.store.contract import Ref
 from longtask.views.words import handle
+
+if TYPE_CHECKING:
+    from longtask.modelserver.server import ModelServer  # it loads the language of scripts
 
 HONEST = "the model's words are a recording; all else is real"
 EDITED = ("core", "calendar", "vcard")  # agent steps; the first edit of one of them is followed by a kill
@@ -124,17 +128,46 @@ class Crew:
             self.processes.clear()
 
 
+@dataclass(slots=True)
+class Agent:
+    """Who does the work in place of the recording; `served`: its model's words are recorded all the same."""
+
+    name: str
+    model: str | None
+    served: bool
+    models: ModelServer | None = None
+
+    def arrive(self, place: Path, home: Path, say: Callable[[str], None], running: ExitStack) -> None:
+        """Raises BadPlan, NotFound, Refused."""
+        prepare_agent(self.name, place, home, self.model or (MODELS.get(self.name) if self.served else None), say)
+        if self.served:
+            from longtask.modelserver.server import ModelServer
+
+            self.models = running.enter_context(ModelServer(script_of(place, self.name)))
+            os.environ |= self.models.environment()
+
+    @property
+    def journaled(self) -> bool:
+        """It makes the recording's calls, one by one, as they stand there."""
+        return self.served and self.name == "builtin"
+
+    def asked(self) -> int | None:
+        """How many requests its model has had; None: that is not known here."""
+        return None if self.models is None else len(self.models.requests())
+
+
 class Killer(threading.Thread):
     """Kills inside an agent's step after an edit, then inside the tests."""
 
-    def __init__(self, crew: Crew, witness: Path) -> None:
+    def __init__(self, crew: Crew, witness: Path, tool: str | None = None) -> None:
+        """`tool`: of the agent, after which it is killed; None: an edit."""
         super().__init__(name="killer", daemon=True)
-        self._crew, self._witness = crew, witness
+        self._crew, self._witness, self._tool = crew, witness, tool or "edit"
         self.over = threading.Event()
 
     def run(self) -> None:
         waiting: list[tuple[str, Callable[[dict[str, Any]], bool]]] = [
-            ("an agent had just made an edit", lambda line: line["step"] in EDITED and line["name"] == "edit"),
+            ("an agent had just made an edit", lambda line: line["step"] in EDITED and line["name"] == self._tool),
             ("the tests were running", lambda line: line["step"] == TESTS and line["kind"] == "command"),
         ]
         while waiting and not self.over.wait(LOOK_EVERY_S):
@@ -163,6 +196,13 @@ def register(app: typer.Typer) -> None:
             Path | None, typer.Option(metavar="PATH", help="where; default: a fresh temporary folder")
         ] = None,
         workers: Annotated[int, typer.Option(metavar="N", help="worker processes; default: 1", min=1, max=8)] = 1,
+        agent: Annotated[
+            str | None, typer.Option(metavar="NAME", help=f"in place of the recording: {', '.join(AGENTS)}")
+        ] = None,
+        model: Annotated[str | None, typer.Option(metavar="NAME", help="with --agent: its model")] = None,
+        model_server: Annotated[
+            bool, typer.Option("--model-server", help="with --agent: the model's words are recorded all the same")
+        ] = False,
     ) -> int:
         """Bring a library of 2018 to Python 3.11: real code, tests and merges, recorded words of a model.
 
@@ -172,13 +212,17 @@ def register(app: typer.Typer) -> None:
         Examples:
             longtask demo
             longtask demo --crash --json
+            longtask demo --agent claude-code --model-server
         """
         session: Session = ctx.obj
+        if agent is None and (model or model_server):
+            raise BadPlan("--model and --model-server are about an agent; name it: --agent NAME")
+        chosen = None if agent is None else Agent(agent, model, model_server)
         place = (folder or Path(tempfile.mkdtemp(prefix="longtask-demo-"))).absolute()
         try:
             place.mkdir(parents=True, exist_ok=True)
             with _ended_politely():
-                return play(session, place, crash=crash, workers=workers)
+                return play(session, place, crash=crash, workers=workers, agent=chosen)
         finally:
             if folder is None and not any(place.iterdir()):
                 place.rmdir()
@@ -199,9 +243,16 @@ def _ended_politely() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def play(session: Session, place: Path, *, crash: bool, workers: int) -> int:
-    session.say(HONEST)
-    repo = prepare(place, lambda text: session.say(f"  {text}"))
+def play(session: Session, place: Path, *, crash: bool, workers: int, agent: Agent | None = None) -> int:
+    with ExitStack() as running:
+        session.say(HONEST if agent is None or agent.served else f"{agent.name} does the work, by its own model")
+        repo = prepare(place, lambda text: session.say(f"  {text}"))
+        if agent is not None:
+            agent.arrive(place, session.config.home, lambda text: session.say(f"  {text}"), running)
+        return carry(session, place, repo, crash=crash, workers=workers, agent=agent)
+
+
+def carry(session: Session, place: Path, repo: Repo, *, crash: bool, workers: int, agent: Agent | None) -> int:
     witness = place / "witness.jsonl"
     witness.unlink(missing_ok=True)
     home = place / "home"
@@ -213,7 +264,7 @@ def play(session: Session, place: Path, *, crash: bool, workers: int) -> int:
             session.parts.desk.cancel(old.id, session.me, "a new demo begins")
     task = submit(session, repo.plan, attended=False, secrets=tuple(registry_settings()))
     crew = Crew(session, place, workers, LEASE_CRASH if crash else LEASE)
-    killer = Killer(crew, witness) if crash else None
+    killer = Killer(crew, witness, None if agent is None else "shell") if crash else None
     began = time.monotonic()
     try:
         crew.hire()
@@ -227,7 +278,7 @@ def play(session: Session, place: Path, *, crash: bool, workers: int) -> int:
             killer.over.set()
             killer.join()
         crew.dismiss()
-    return finish(session, session.task(task.id), crew, witness, code, crash, time.monotonic() - began)
+    return finish(session, session.task(task.id), crew, witness, code, crash, time.monotonic() - began, agent)
 
 
 def follow(session: Session, task: Task, crew: Crew, *, plain: bool) -> int:
@@ -262,15 +313,27 @@ def _approve(session: Session, task: Task, step: Step) -> None:
     session.parts.desk.answer(Ref(task.id, step.key), "approve", "demo", ask=step.ask, digest=digest)
 
 
-def finish(session: Session, task: Task, crew: Crew, witness: Path, code: int, crash: bool, seconds: float) -> int:
+def finish(
+    session: Session,
+    task: Task,
+    crew: Crew,
+    witness: Path,
+    code: int,
+    crash: bool,
+    seconds: float,
+    agent: Agent | None,
+) -> int:
     kept = keep_files(session, task, crew.place)
     found = count(witnessed(witness))
     counted = {
         "kills": crew.kills,
         "executed": found.executed,
-        "expected": expected(crew.place),
+        # an agent of its own tells its calls as it counts them
+        "expected": expected(crew.place) if agent is None or agent.journaled else COMMANDS_EXPECTED,
         "repeated": found.repeated,
     }
+    if agent is not None and (asked := agent.asked()) is not None:
+        counted["requests"] = asked
     if code == COMPLETED and (found.repeated or found.executed < counted["expected"] or (crash and crew.kills < 2)):
         code = FAILED
     tests = last_line(session, task)

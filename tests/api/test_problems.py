@@ -32,7 +32,7 @@ def words() -> set[str]:
 
 def test_every_word_is_told_and_no_other():
     rows = [line.split("|") for line in TOLD.read_text().splitlines() if line.startswith("| `")]
-    assert {row[1].strip().strip("`") for row in rows} == words()
+    assert {row[1].strip().strip("`") for row in rows if "{" not in row[1]} == words()
 
 
 @pytest.mark.parametrize(

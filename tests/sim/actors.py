@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from longtask.core.errors import BadPlan, LeaseLost, WorkspaceError
+from longtask.core.errors import BadPlan, LeaseLost, Refused, WorkspaceError
 from longtask.core.model import (
     Done,
     Failed,
@@ -182,7 +182,11 @@ class ScriptHandle:
         self.world.interlude(self.world.odds.absence, long=True)
         match self._at:
             case "begin":
-                self._taken(desk.journal_started(n, kind, "name", mark), f"call {n} may not begin")
+                try:
+                    self._taken(desk.journal_started(n, kind, "name", mark), f"call {n} may not begin")
+                except Refused as stop:  # its lease asks for a stop: it gives back
+                    self.stop(str(stop), 0)
+                    return False
                 onlooker.carried_out(a, n)
                 self._at = "end"
             case "end":

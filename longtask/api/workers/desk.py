@@ -48,11 +48,11 @@ class WorkersDesk:
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[None]:
-        self._follower = ThreadPoolExecutor(1, thread_name_prefix="follow")
+        follower = self._follower = ThreadPoolExecutor(1, thread_name_prefix="follow")
         try:
             yield
         finally:
-            follower, self._follower = self._follower, None
+            self._follower = None
             await run_sync(follower.shutdown)
 
     def _follow(self, task: Task) -> None:

@@ -58,6 +58,7 @@ class Waiting:
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[None]:
+        self._somebody = asyncio.Event()  # of the loop that serves now
         looking = asyncio.create_task(self._look_for_ever())
         try:
             yield
