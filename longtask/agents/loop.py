@@ -8,12 +8,13 @@ this file looks at nothing but the brief and the answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from longtask.agents.contract import AgentOutcome, Brief
 from longtask.agents.journal import Answer, Line, Seams
 from longtask.agents.outputs import mismatches
+from longtask.agents.policy import Verdict
 from longtask.agents.tools import TOOLS, Toolbox
 from longtask.core.model import Done, Failed, Json, JsonMap
 
@@ -112,9 +113,12 @@ class Talk:
         tool = TOOLS.get(call.name)
         repeatable = tool is None or (self._brief.repeatable if tool.repeatable is None else tool.repeatable)
 
+        refusal = self._refusal(call)
+
         def use() -> Answer:
             self._show(title(call))
-            result = toolbox.use(call.name, call.args)
+            refused: JsonMap = {"text": refusal, "failed": True}
+            result = refused if refusal is not None else toolbox.use(call.name, call.args)
             if "exit_code" not in result or result["failed"]:
                 last = result["text"].rpartition("\n")[2] if "exit_code" in result else result["text"]
                 self._show(cut(last) + "\n" if result["failed"] else "")
@@ -126,6 +130,21 @@ class Talk:
         self._calls += 1
         self._line.send("progress", done=self._calls, total=0, text=call.name)
         self.messages.append({"role": "tool", "tool": call.name, "text": result["text"], "failed": result["failed"]})
+
+    def _refusal(self, call: ToolCall) -> str | None:
+        """Why a call is not made: the plan denies it, or a person who was asked did not approve."""
+        rules = replace(self._brief.policy, tools=None)  # which tools there are, the toolbox knows
+        about = call.args.get("command") or call.args.get("path") or ""
+        match rules.of(call.name, str(about)):
+            case Verdict.DENY:
+                return "the plan does not allow this call"
+            case Verdict.ASK:
+                asked = f"May the agent do this? {title(call).strip()}"
+                decision = self._seams.ask(call.name, {"args": dict(call.args)}, asked)
+                if decision["decision"] != "approve":
+                    said = f": {decision['text']}" if decision.get("text") else ""
+                    return f"{decision['by']} did not allow this call{said}"
+        return None
 
     def _tell(self, text: str | None) -> bool:
         told = self._seams.told(text)

@@ -35,6 +35,7 @@ from longtask.agents import loop
 from longtask.agents.contract import AgentOutcome, Brief
 from longtask.agents.journal import Line, Seams
 from longtask.agents.loop import Reply, ToolCall
+from longtask.agents.policy import parse
 from longtask.agents.tools import JSON_TYPES, TOOLS, Toolbox
 from longtask.agents.witness import VARIABLE
 from longtask.core.errors import BadPlan, NotFound, Problem
@@ -65,7 +66,7 @@ class Recorded:
             Path(os.path.realpath(brief.cwd)),
             env,
             lambda text: line.send("output", stream="out", text=text),
-            brief.policy.tools or (),
+            tuple(parse(rule)[0] for rule in brief.policy.tools or ()),
             inside=brief.inside,
         )
         try:

@@ -8,7 +8,8 @@ import pytest
 
 from longtask.agents import recorded
 from longtask.agents.contract import AgentOutcome, Brief, runtime
-from longtask.agents.journal import Seams
+from longtask.agents.journal import Asks, Seams
+from longtask.agents.policy import Policy
 from longtask.agents.recorded import BANNER, Recorded, check, choose
 from longtask.agents.witness import Witness
 from longtask.core.errors import BadPlan, NotFound
@@ -26,7 +27,7 @@ def play(book: Book, root: Path, *turns: dict[str, Any], **brief: Any) -> AgentO
     script = {"source": "demo.yaml", "step": "core", "turns": list(turns)}
     check({"recording": 1, "runs": [{"step": "core", "turns": list(turns)}]}, "demo.yaml")
     given = Brief("core", 1, 1, "Do it.", root, options={"script": script}, **brief)
-    return Recorded().run(given, Seams(book.journal(), book, Witness("core", 1, None)), book)
+    return Recorded().run(given, Seams(book.journal(), book, Witness("core", 1, None), cause=given.cause), book)
 
 
 def tools(*calls: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -207,3 +208,21 @@ def test_a_runtime_that_is_not_known_names_what_there_is():
         runtime("nobody")
     with pytest.raises(BadPlan, match="cannot be imported"):
         runtime("no.such:Thing")
+
+
+def test_a_call_that_the_plan_denies_is_not_made(tmp_path):
+    book, policy = Book(), Policy(deny=("shell(rm*)",))
+    denied = tools({"tool": "shell", "command": "touch a && rm -f b", "fails": True})
+    assert play(book, tmp_path, denied, LAST, policy=policy) == Done(result={})
+    assert not (tmp_path / "a").exists() and "does not allow this call" in book.shown
+
+
+def test_a_call_that_is_asked_about_waits_for_its_decision(tmp_path):
+    book, policy = Book(), Policy(ask=("write",))
+    turns = tools({"tool": "write", "path": "a", "content": "x"}), LAST
+    with pytest.raises(Asks) as asked:
+        play(book, tmp_path, *turns, policy=policy)
+    assert asked.value.question["text"] == "May the agent do this? write a" and not (tmp_path / "a").exists()
+    cause = {"decision": "approve", "by": "ann", "bound": asked.value.question["bound"]}
+    assert play(book, tmp_path, *turns, policy=policy, cause=cause) == Done(result={})
+    assert (tmp_path / "a").read_text() == "x"
