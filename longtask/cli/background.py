@@ -7,6 +7,7 @@ It has a session of its own, a log, and ends after ten idle minutes.  Commands t
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from longtask.agents.catalog import KEYS, SETTINGS
 from longtask.cli.session import Session, inside_step
 from longtask.config import DATABASE, HOME
 from longtask.core.errors import StoreError
@@ -49,14 +51,39 @@ def ensure_worker(session: Session, extra: Sequence[str] = ()) -> None:
     """Starts one in a session of its own if none lives.  Safe when several commands do it at once.
 
     Raises StoreError with the last words of one that could not start."""
-    if inside_step() or live_workers(session.parts.store):
+    if inside_step():
         return  # whoever runs the step is alive
+    if live_workers(session.parts.store):
+        warn_of_keys(session)
+        return
     logs = session.config.logs
     logs.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(logs / "worker.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not live_workers(session.parts.store):
             _start(session, extra)
+
+
+def model_names() -> set[str]:
+    """Names of this environment that agents are given."""
+    return {name for name in (*KEYS, *SETTINGS) if os.environ.get(name)}
+
+
+def warn_of_keys(session: Session) -> None:
+    """A worker in the background keeps the environment that it was started with."""
+    try:
+        had = set(json.loads(names_file(session).read_text()))
+    except (OSError, ValueError):
+        return  # it was started in another way
+    if missing := sorted(model_names() - had):
+        session.warn(
+            f"the background worker was started without {', '.join(missing)}, and its agents run without; end it "
+            f"(`kill` with the number in `{session.command('fleet')}`), and the next command starts another"
+        )
+
+
+def names_file(session: Session) -> Path:
+    return session.config.logs / "worker.names"
 
 
 def _start(session: Session, extra: Sequence[str]) -> None:
@@ -68,6 +95,7 @@ def _start(session: Session, extra: Sequence[str]) -> None:
         database = os.path.abspath(os.path.expanduser(database))
     elif database.startswith("sqlite:///"):
         database = os.path.abspath(database.removeprefix("sqlite:///"))
+    names_file(session).write_text(json.dumps(sorted(model_names())))
     command = [sys.executable, "-m", "longtask.cli.main", "worker", "--idle-exit", IDLE_EXIT]
     ready_r, ready_w = os.pipe()
     with open(ready_r, "rb") as ready, open(log_path, "ab") as log:

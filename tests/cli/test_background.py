@@ -135,3 +135,11 @@ def test_the_database_is_no_argument_of_the_background_worker(shell: Shell, tmp_
     assert b"tasks.db" not in Path(f"/proc/{pid}/cmdline").read_bytes()
     (row,) = shell.here("fleet", "--json", "--database", str(database)).json["workers"]
     assert row["pid"] == pid
+
+
+def test_a_worker_that_lacks_a_key_of_a_model_is_told_of(shell: Shell):
+    plan = '{"longtask": 1, "name": "one", "steps": [{"id": "a", "run": "true"}]}'
+    shell.plan(plan)
+    assert "background worker" not in shell("run").err
+    told = shell("run", env={"OPENAI_API_KEY": "fake-key"}).err
+    assert "was started without OPENAI_API_KEY" in told and "fake-key" not in told
