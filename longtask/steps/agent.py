@@ -80,7 +80,9 @@ class AgentExecutor:
     def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
         try:
             start = self._start_frame(assignment)
-            launched = launch(_equipped(assignment), "agent_child", place, self._render, bare=True)
+            program = start["brief"]["program"]
+            readable = [] if program is None else [Path(program).parent]
+            launched = launch(_equipped(assignment), "agent_child", place, self._render, bare=True, readable=readable)
         except (BadPlan, NotFound) as error:
             return Ended(Failed(str(error), retryable=False))
         rows = [_for_child(row) for row in assignment.journal]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -259,11 +260,19 @@ class Launched:
         self.around.remove()
 
 
-def launch(assignment: Assignment, module: str, place: Path | None, render: Render, *, bare: bool) -> Launched:
+def launch(
+    assignment: Assignment,
+    module: str,
+    place: Path | None,
+    render: Render,
+    *,
+    bare: bool,
+    readable: Sequence[Path] = (),
+) -> Launched:
     """Starts `longtask.steps.MODULE` for the attempt, in its sandbox unless that is for what an agent runs (`bare`).
 
     Raises NotFound for a secret, or a sandbox, that this worker does not have."""
-    around = surround(assignment, place, render)
+    around = surround(assignment, place, render, readable)
     process = Process.start(
         command(module, bare=bare),
         cwd=around.folder,

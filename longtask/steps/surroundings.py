@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,8 +33,10 @@ class Surroundings:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def surround(assignment: Assignment, place: Path | None, render: Render) -> Surroundings:
-    """Raises NotFound for a secret that this worker does not have, and what `render` raises; then nothing is left."""
+def surround(assignment: Assignment, place: Path | None, render: Render, readable: Sequence[Path] = ()) -> Surroundings:
+    """`readable`: what is seen from inside its sandbox, wherever it lies.
+
+    Raises NotFound for a secret that this worker does not have, and what `render` raises; then nothing is left."""
     given = {**assignment.environment, **(assignment.spec.body.get("env") or {})}
     env = {name: as_text(render(value, assignment.scope)) for name, value in given.items()}
     env = allowed_environment(env, assignment.secrets)
@@ -53,14 +56,16 @@ def surround(assignment: Assignment, place: Path | None, render: Render) -> Surr
     }
     folder = place or scratch / "work"
     try:
-        inside = _sandbox(assignment, folder, place, scratch)
+        inside = _sandbox(assignment, folder, place, scratch, readable)
     except NotFound:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
     return Surroundings(env, folder, scratch, inside)
 
 
-def _sandbox(assignment: Assignment, folder: Path, place: Path | None, scratch: Path) -> tuple[str, ...]:
+def _sandbox(
+    assignment: Assignment, folder: Path, place: Path | None, scratch: Path, readable: Sequence[Path]
+) -> tuple[str, ...]:
     body = assignment.spec.body
     if body.get("sandbox") != sandbox.BUBBLEWRAP:
         return ()
@@ -71,7 +76,7 @@ def _sandbox(assignment: Assignment, folder: Path, place: Path | None, scratch: 
         sandbox.prefix(
             folder,
             writable=[scratch],
-            readable=sandbox.borrowed(place) if place is not None else (),
+            readable=[*readable, *(sandbox.borrowed(place) if place is not None else ())],
             home=home,
             network=body.get("network", True),
         )

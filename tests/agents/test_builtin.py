@@ -345,6 +345,12 @@ def test_no_tool_sees_a_key_of_a_model(story):
     assert "API_KEY" not in story.result("shell") and "PATH=" in story.result("shell")
 
 
+def test_a_shell_is_put_into_the_sandbox_of_its_step(story):
+    story.script({"calls": [{"shell": "echo it is $WHERE"}]}, {"text": "Done."})
+    assert story.attempt(outputs={}, inside=("/usr/bin/env", "WHERE=inside")) == Done({})
+    assert "it is inside" in story.result("shell")
+
+
 @pytest.mark.parametrize(
     ("model", "missing", "says"),
     [

@@ -13,6 +13,7 @@ import pytest
 from longtask.modelserver.server import ModelServer
 from tests.agents.native import Site, decided, site
 from tests.agents.programs import program
+from tests.steps.test_sandbox import needs_bubblewrap
 
 DIRECT, IN_CODE = "gpt-5.5", "gpt-6-sol"  # a model with direct tools, and one that calls them from JavaScript
 
@@ -67,6 +68,20 @@ def test_a_run_edits_commands_and_hands_over_its_outputs(codex, asked, model):
     assert run.rows[3]["body"]["text"].split() == ["hello", "no", "key"]
     assert [row["tokens_in"] for row in run.rows if row["kind"] == "turn"] == [100, 100, 100]
     assert len(asked()) == 3
+
+
+@needs_bubblewrap
+def test_in_a_sandbox_the_program_writes_in_its_worktree_alone(codex, asked):
+    run = codex(
+        {"calls": [{"shell": "touch made.txt; touch $HOME/outside || echo refused"}]},
+        {"text": "Done."},
+        body={"sandbox": "bubblewrap"},
+    )
+    outcome = run.attempt()
+    assert outcome["kind"] == "Done", outcome
+    machine = run.folder / "machine 1"
+    assert (machine / "place" / "made.txt").exists() and not (machine / "home" / "outside").exists()
+    assert any("refused" in str(row["body"]) for row in run.rows) and len(asked()) == 2
 
 
 def test_what_the_plan_denies_does_not_run_and_the_model_is_told(codex, asked):

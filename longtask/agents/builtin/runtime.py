@@ -100,9 +100,13 @@ class Run:
 
     def _toolset(self) -> JournaledToolset:
         brief = self._brief
-        servers = Servers(self._root, self._environment(), brief.options.get("mcp", ()), self._wire)
+        servers = Servers(self._root, self._environment(), brief.options.get("mcp", ()), self._wire, brief.inside)
         box = Toolbox(
-            self._root, self._environment(), self._show, more=(find_tool(self._index), skill_tool(self._root))
+            self._root,
+            self._environment(),
+            self._show,
+            more=(find_tool(self._index), skill_tool(self._root)),
+            inside=brief.inside,
         )
         offers = [
             *offers_of(box, brief.repeatable),

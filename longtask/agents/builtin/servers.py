@@ -42,7 +42,11 @@ class NoServer(Exception):
 
 
 class Servers:
-    def __init__(self, root: Path, env: Mapping[str, str], names: Sequence[str], wire: Wire) -> None:
+    def __init__(
+        self, root: Path, env: Mapping[str, str], names: Sequence[str], wire: Wire, inside: Sequence[str] = ()
+    ) -> None:
+        """`inside`: words before a server's command that put it into the step's sandbox."""
+        self._inside = inside
         self._root = root
         self._env = env
         self._names = names
@@ -141,7 +145,8 @@ class Servers:
         if "command" in entry:
             env = {name: self._filled(str(value)) for name, value in entry.get("env", {}).items()}
             args = [self._filled(str(arg)) for arg in entry.get("args", ())]
-            return StdioServerParameters(command=self._filled(entry["command"]), args=args, env=env, cwd=self._root)
+            words = [*self._inside, self._filled(entry["command"]), *args]
+            return StdioServerParameters(command=words[0], args=words[1:], env=env, cwd=self._root)
         headers = {name: self._filled(str(value)) for name, value in entry.get("headers", {}).items()}
         http = await stack.enter_async_context(AsyncClient(headers=headers, timeout=Timeout(30.0, read=CALL_S)))
         return streamable_http_client(self._filled(entry["url"]), http_client=http)

@@ -242,6 +242,7 @@ class _Run:
         goes_on = self._session_file() is not None
         mcp = self._cwd / ".mcp.json"
         return [
+            *self._brief.inside,
             str(self._program), "--print", "--output-format=stream-json", "--verbose", "--include-partial-messages",
             f"--resume={self._id}" if goes_on else f"--session-id={self._id}",
             "--setting-sources=project", f"--settings={settings}", "--permission-mode=default", "--strict-mcp-config",

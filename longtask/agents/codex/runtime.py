@@ -219,7 +219,7 @@ class _Run:
         (self._folder / "config.toml").write_text(self._config())
         env = {name: value for name, value in os.environ.items() if name != VARIABLE}
         env |= {"CODEX_HOME": str(self._folder)}
-        launch = Launch([str(self._program), "app-server"], cwd=self._cwd, env=env, feed=None)
+        launch = Launch([*self._brief.inside, str(self._program), "app-server"], cwd=self._cwd, env=env, feed=None)
         self._server = Server(self._ends.enter_context(launch))
         self._server.begin(longtask.__version__)
         return self._server
