@@ -19,7 +19,7 @@ CODEX = KINDS["codex"]
 PACKAGE, VERSION = "@openai/codex", f"{CODEX.version}-{machine(CODEX)}"
 INSIDE = "vendor/some-machine/bin/codex"
 TELLS = f"#!/bin/sh\necho codex-cli {CODEX.version}\n"
-with_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="optional: npm is not here")
+with_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not here")
 
 
 @pytest.fixture

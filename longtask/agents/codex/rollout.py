@@ -7,15 +7,14 @@ that says what it has cost (`token_usage_record`).  That is written before Codex
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from longtask.agents.native.waiting import until
 from longtask.core.model import JsonMap
 
 WAIT_S = 2.0  # mostly it is there within milliseconds
-EVERY_S = 0.01
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 
@@ -57,10 +56,13 @@ class Rollout:
         return self._until(lambda: turn in self._ended)
 
     def _until(self, there: Callable[[], bool]) -> list[Turn]:
-        found, until = self.turns(), time.monotonic() + WAIT_S
-        while not there() and time.monotonic() < until:
-            time.sleep(EVERY_S)
-            found += self.turns()
+        found: list[Turn] = []
+
+        def read() -> bool:
+            found.extend(self.turns())
+            return there()
+
+        until(read, WAIT_S)
         return found
 
     def _lines(self) -> Iterator[JsonMap]:

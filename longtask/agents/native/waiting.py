@@ -14,13 +14,23 @@ TAIL_BYTES = 4 * 1024 * 1024
 
 def until_written(file: Callable[[], Path | None], text: str) -> bool:
     """False: it is not there after a while, and the session is kept as it is."""
-    until, wanted = time.monotonic() + WRITTEN_S, text.encode()
-    while time.monotonic() < until:
+    wanted = text.encode()
+
+    def written() -> bool:
         found = file()
-        if found is not None and wanted in _tail(found):
-            return True
+        return found is not None and wanted in _tail(found)
+
+    return until(written, WRITTEN_S)
+
+
+def until(there: Callable[[], bool], within_s: float) -> bool:
+    """Looks again and again, since the program tells nobody when it writes.  False: not within that time."""
+    end = time.monotonic() + within_s
+    while not there():
+        if time.monotonic() >= end:
+            return False
         time.sleep(EVERY_S)
-    return False
+    return True
 
 
 def _tail(file: Path) -> bytes:
