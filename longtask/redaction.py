@@ -101,7 +101,7 @@ SHAPES = (
         "a password in an address", ("://",), r"(?P<k>://[^\s/:@'\"<>]{0,100}:)(?![$*{])[^\s/'\"<>]{1,200}(?=@)", False
     ),
 )
-FOUND = tuple(shape for shape in SHAPES if shape.found)
+FOUND = tuple((literal, shape) for shape in SHAPES if shape.found for literal in shape.literals)
 # What may be the beginning of a shape at the end of a piece of a stream: its literal and what may follow ...
 OPEN = (
     rb"(?:(?:\b(?:AKIA|ASIA|gh[pousr]_|github_pat_|glpat-|sk-|AIza|ya29\.|xox|xapp-|npm_|pypi-|hf_|[rs]k_live_|whsec_|lt_"
@@ -137,8 +137,8 @@ def _made(pattern: T) -> re.Pattern[T]:
 
 def key_in(text: str) -> str | None:
     """What kind of key `text` contains by its shape; None if it contains none."""
-    for shape in FOUND:
-        if any(literal in text for literal in shape.literals) and _made(shape.pattern).search(text):
+    for literal, shape in FOUND:
+        if literal in text and _made(shape.pattern).search(text):
             return shape.name
     return None
 

@@ -18,14 +18,16 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from longtask.api.access.caller import STATE
 from longtask.api.access.roles import Caller
+from longtask.api.batching import Batched
 from longtask.api.problems import MEDIA_TYPE, Problem, problem_of
 from longtask.core.errors import LongTaskError
-from longtask.store.callers import Request, RequestKey
+from longtask.store.callers import Request, RequestBegin, RequestEnd, RequestKey
 from longtask.store.contract import Store
 
 log = logging.getLogger("longtask.api")
@@ -47,6 +49,9 @@ class Idempotency:
 
     def __init__(self, app: ASGIApp, store: Store) -> None:
         self._app, self._store = app, store
+        threads = CapacityLimiter(2)  # one for each
+        self._begun = Batched(store.begin_requests, threads)
+        self._ended = Batched(store.end_requests, threads)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
@@ -65,7 +70,7 @@ class Idempotency:
                 return None
             key = RequestKey(caller.token or caller.name, given.decode(), _route(scope["path"]))
             digest, holder = digest_of(headers, scope.get("query_string", b""), body), secrets.token_hex(16)
-            earlier = await run_sync(self._store.begin_request, key, digest, holder)
+            earlier = await self._begun.put(RequestBegin(key, digest, holder))
             answer = None if earlier is None else _again(earlier, digest)
         except Problem as problem:
             return await problem.response()(scope, receive, send)
@@ -93,7 +98,7 @@ class Idempotency:
             if kept is None:
                 await run_sync(self._store.drop_request, key, holder)
             else:
-                await run_sync(self._store.end_request, key, holder, *kept)
+                await self._ended.put(RequestEnd(key, holder, *kept))
         except LongTaskError as error:  # it was carried out, and its caller must hear of it
             log.warning("request.not_kept route=%s: %s", key.route, error)
         return answer

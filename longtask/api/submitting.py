@@ -7,11 +7,12 @@ it; likewise for recordings.  Whoever sends a plan from a checkout says beside i
 
 import hashlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, cast
 
 from fastapi import Depends, Query, Request
+from pydantic import BaseModel, Field
 
 from longtask import plan
 from longtask.api import origins
@@ -54,63 +55,37 @@ async def raw(request: Request) -> bytes:
 Content = Annotated[bytes, Depends(raw)]
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(BaseModel):
     """What `longtask run` takes as options."""
 
-    name: str | None
-    base: str | None
-    dirty: Dirty | None
-    parallel: int | None
-    attended: bool
-    key: str | None
-    secrets: tuple[str, ...]
-    workspace: str | None
-    folder: str | None
+    name: Name | None = Field(default=None, description="Instead of the plan's.")
+    base: Name | None = Field(default=None, description="Begin from this branch, tag or commit.")
+    dirty: Dirty | None = Field(
+        default=None,
+        description="What to do with what is not committed: refuse it (the usual), ignore it, or include it.",
+    )
+    parallel: int | None = Field(default=None, ge=1, le=10_000, description="Steps at once.")
+    attended: bool = Field(default=True, description="Ask a person when in doubt, or fail.")
+    key: Name | None = Field(
+        default=None, min_length=1, description="The same key returns the same task, for as long as it is kept."
+    )
+    secret: list[Name] = Field(default=[], description="A name of a secret beside the plan's own.")
+    workspace: Name | None = Field(
+        default=None, description="The id of a workspace, instead of the repository that the plan names."
+    )
+    folder: Name | None = Field(
+        default=None,
+        description="The plan's own, from which it names files; counts on the server's machine, without a token.",
+    )
 
 
-async def choices(
-    name: Annotated[Name | None, Query(description="Instead of the plan's.")] = None,
-    base: Annotated[Name | None, Query(description="Begin from this branch, tag or commit.")] = None,
-    dirty: Annotated[
-        Literal["refuse", "ignore", "include"] | None,
-        Query(description="What to do with what is not committed: refuse it (the usual), ignore it, or include it."),
-    ] = None,
-    parallel: Annotated[int | None, Query(ge=1, le=10_000, description="Steps at once.")] = None,
-    attended: Annotated[bool, Query(description="Ask a person when in doubt, or fail.")] = True,
-    key: Annotated[
-        Name | None, Query(min_length=1, description="The same key returns the same task, for as long as it is kept.")
-    ] = None,
-    secret: Annotated[list[Name], Query(description="A name of a secret beside the plan's own.")] = [],  # noqa: B006
-    workspace: Annotated[
-        Name | None, Query(description="The id of a workspace, instead of the repository that the plan names.")
-    ] = None,
-    folder: Annotated[
-        Name | None,
-        Query(
-            description="The plan's own, from which it names files; counts on the server's machine, without a token."
-        ),
-    ] = None,
-) -> Choices:
-    return Choices(name, base, dirty, parallel, attended, key, tuple(secret), workspace, folder)
-
-
-Chosen = Annotated[Choices, Depends(choices)]
-
-
-def checked(content: bytes) -> plan.Plan:
-    """Raises BadPlan, which names everything that is wrong by line and column."""
-    return plan.load(content, "plan")
+Chosen = Annotated[Choices, Query()]
 
 
 def submit(server: Server, caller: Caller, content: bytes, chosen: Choices, request_key: str | None) -> Task:
     """Raises BadPlan, NotFound, Refused, WorkspaceError: then nothing was begun."""
-    loaded = checked(content)
-    if chosen.name is not None:
-        loaded.name = chosen.name
-    if chosen.parallel is not None:
-        loaded.limits.parallel = chosen.parallel
-    graph = with_secrets(plan.compile_plan(loaded, attended=chosen.attended), chosen.secrets)
+    loaded, graph = plan.compiled(content, attended=chosen.attended, name=chosen.name, parallel=chosen.parallel)
+    graph = with_secrets(graph, tuple(chosen.secret))
     folder = Path(chosen.folder) if chosen.folder and at_home(caller) else None
     if folder is not None and folder.is_absolute():
         graph = plan.placed(graph, folder)
@@ -120,7 +95,7 @@ def submit(server: Server, caller: Caller, content: bytes, chosen: Choices, requ
         workspace = found_workspace(server, caller, chosen.workspace or loaded.workspace.repo or ".", folder)
         workspace_id = workspace.id
         wanted = chosen.base or loaded.workspace.base
-        commit = base_of(server, workspace, wanted, cast(Dirty, chosen.dirty or loaded.workspace.dirty or "refuse"))
+        commit = base_of(server, workspace, wanted, chosen.dirty or cast(Dirty, loaded.workspace.dirty or "refuse"))
     elif chosen.base or chosen.dirty or chosen.workspace:
         raise BadPlan("base, dirty and workspace need a plan with a workspace; add: workspace: {repo: ID}")
     if not caller.sees(workspace_id):

@@ -200,7 +200,7 @@ def _init(session: Session, folder: Path, force: bool) -> int:
     if target.exists() and not force:
         raise Refused(f"{str(target)!r} is there already; look at it, or overwrite it with --force")
     text = starter(folder)
-    plan.compile_plan(plan.load(text))
+    plan.load(text)  # raises BadPlan
     try:
         target.write_text(text, encoding="utf-8")
     except OSError as error:

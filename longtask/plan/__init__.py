@@ -3,13 +3,14 @@
 load, load_file     a text -> a checked Plan; BadPlan names every problem by file:line:column
 Plan                the model, and the way to write a plan in Python (`plan.stage("test").run("unit", "pytest")`)
 compile_plan        a Plan -> core.graph.Graph
+compiled            a text -> both, in one pass
 placed              the same, with the files that it names from the plan's folder
 warnings            what may surprise, though it is allowed
 evaluate, condition, expand, render, names      expressions, over a scope of values
 """
 
 from longtask.plan.builder import fix
-from longtask.plan.compile import compile_plan, from_values, load, load_file, placed, warnings
+from longtask.plan.compile import compile_plan, compiled, from_values, load, load_file, placed, warnings
 from longtask.plan.duration import duration_ms, duration_text
 from longtask.plan.expressions import condition, evaluate, expand, names, render
 from longtask.plan.model import Defaults, Limits, Plan, Stage, Workspace
@@ -24,6 +25,7 @@ __all__ = [
     "Step",
     "Workspace",
     "compile_plan",
+    "compiled",
     "condition",
     "duration_ms",
     "duration_text",

@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,15 @@ PLACED_BYTES_MAX = 500_000  # about three seconds
 ONE_STAGE = "steps"  # name of the stage of a plan that has none
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is said beside a plan."""
+
+    attended: bool = False
+    name: str | None = None
+    parallel: int | None = None
+
+
 def load_file(path: str | os.PathLike[str]) -> Plan:
     """Read and check a plan file.  Raises BadPlan."""
     return load(read_file(path), os.fspath(path))
@@ -56,22 +65,35 @@ def load_file(path: str | os.PathLike[str]) -> Plan:
 
 def load(text: str | bytes, file: str = "plan") -> Plan:
     """Read and check a plan: YAML, or JSON.  `file` names it in messages.  Raises BadPlan with every problem."""
+    return compiled(text, file)[0]
+
+
+def compiled(
+    text: str | bytes,
+    file: str = "plan",
+    *,
+    attended: bool = False,
+    name: str | None = None,
+    parallel: int | None = None,
+) -> tuple[Plan, Graph]:
+    """`load` and `compile_plan` in one pass.  `name` and `parallel` stand in for the plan's own."""
     raw, places, findings = parse(text, file, text_under=TEXT_UNDER, empty=f"the plan is empty; {BEGIN}")
+    given = Given(attended, name, parallel)
     try:
-        return _plan_of(raw, findings)
+        return _plan_of(raw, findings, given)
     except BadPlan:
         # JSON was read without places; a plan with problems is worth a slower look, unless it is very large.
         if not places.values and len(text) <= PLACED_BYTES_MAX:
             place_all(text if isinstance(text, str) else text.decode("utf-8"), places)
             if places.values:
                 fresh = Findings(places)
-                _plan_of(raw, fresh)
+                _plan_of(raw, fresh, given)
         raise
 
 
 def from_values(raw: Json, file: str = "") -> Plan:
     """A plan from plain values, such as a request's body.  Raises BadPlan."""
-    return _plan_of(raw, Findings(Places(file)))
+    return _plan_of(raw, Findings(Places(file)))[0]
 
 
 def compile_plan(plan: Plan, *, attended: bool = False) -> Graph:
@@ -103,7 +125,7 @@ def warnings(plan: Plan) -> list[Problem]:
     return in_order(findings.found.values())
 
 
-def _plan_of(raw: Json, findings: Findings) -> Plan:
+def _plan_of(raw: Json, findings: Findings, given: Given = Given()) -> tuple[Plan, Graph]:
     if isinstance(raw, Refused):
         findings.raise_if_any()
     if not isinstance(raw, dict):
@@ -124,14 +146,18 @@ def _plan_of(raw: Json, findings: Findings) -> Plan:
             findings.raise_if_any()
             raise
     plan._places = findings.places
+    if given.name is not None:
+        plan.name = given.name
+    if given.parallel is not None:
+        plan.limits.parallel = given.parallel
     more = Findings(findings.places)
-    _Compiler(plan, more, attended=False, whole=not touched).graph()
+    graph = _Compiler(plan, more, given.attended, whole=not touched).graph()
     for key, problem in more.found.items():
         loc = key[0]
         if not any(loc[: len(part)] == part[: len(loc)] for part in touched):  # a consequence of what was taken away
             findings.found.setdefault(key, problem)
     findings.raise_if_any()
-    return plan
+    return plan, graph
 
 
 def _language(raw: dict[str, Any], findings: Findings) -> None:

@@ -7,6 +7,8 @@ import json
 import secrets
 import uuid
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from longtask.core.codec import dump_json
 from longtask.core.errors import NotFound
@@ -18,6 +20,8 @@ from longtask.store.callers import (
     AuditEnd,
     FoundToken,
     Request,
+    RequestBegin,
+    RequestEnd,
     RequestKey,
     Token,
 )
@@ -110,18 +114,31 @@ class SqlAccess(SqlBlocks):
 
     # requests that may be repeated
 
-    def begin_request(self, key: RequestKey, digest: str, holder: str) -> Request | None:
+    def begin_requests(self, asked: Sequence[RequestBegin]) -> list[Request | None]:
         now = self.now()
-        mine = {"digest": digest, "holder": holder, "now": now, "expires_at": now + REQUEST_KEPT_MS}
-        params = key._asdict() | mine | {"lost": now - REQUEST_LOST_MS}
-        while not self.together(lambda: self.single("begin_request", params)):
-            if rows := self.select("request", key._asdict()):
-                return Request(RequestKey(*rows[0][:3]), *rows[0][3:])
-        return None
+        until = {"now": now, "expires_at": now + REQUEST_KEPT_MS, "lost": now - REQUEST_LOST_MS}
+        params = [one.key._asdict() | {"digest": one.digest, "holder": one.holder} | until for one in asked]
+        found: list[Request | None] = [None] * len(asked)
+        left = sorted(range(len(asked)), key=lambda n: asked[n].key)  # so two servers never wait for each other
+        while left:
+            lost = self.together(partial(self._not_begun, left, params))
+            for n in lost:
+                if rows := self.select("request", asked[n].key._asdict()):
+                    found[n] = Request(RequestKey(*rows[0][:3]), *rows[0][3:])
+            left = [n for n in lost if found[n] is None]  # it was dropped in this moment
+        return found
 
-    def end_request(self, key: RequestKey, holder: str, status: int, answer: str | None) -> bool:
-        params = key._asdict() | {"holder": holder, "status": status, "answer": answer, "now": self.now()}
-        return bool(self.together(lambda: self.single("end_request", params)))
+    def _not_begun(self, numbers: list[int], params: list[dict[str, Any]]) -> list[int]:
+        return [n for n in numbers if not self.single("begin_request", params[n])]
+
+    def end_requests(self, ends: Sequence[RequestEnd]) -> list[bool]:
+        now = self.now()
+        params = [
+            e.key._asdict() | {"holder": e.holder, "status": e.status, "answer": e.answer, "now": now} for e in ends
+        ]
+        order = sorted(range(len(ends)), key=lambda n: ends[n].key)
+        ended = self.together(lambda: {n for n in order if self.single("end_request", params[n])})
+        return [n in ended for n in range(len(ends))]
 
     def drop_request(self, key: RequestKey, holder: str) -> None:
         self.single("drop_request", key._asdict() | {"holder": holder})

@@ -3,8 +3,8 @@
 1. Of a token only a hash is kept.  The store finds it and says nothing about whether it is good: see `Token.good`.
 2. A row of the audit is durable before the change is made (`begin_audit`), and is told afterwards what came of it
    (`end_audit`).  Status 0: the server ended before it was known; the task's journal tells then.
-3. Of the requests with one idempotency key, caller and route, one carries it out at a time: whoever `begin_request`
-   answers with None.  It ends with `end_request`, whose answer everybody else is given, or with `drop_request`.
+3. Of the requests with one idempotency key, caller and route, one carries it out at a time: whoever `begin_requests`
+   answers with None.  It ends with `end_requests`, whose answer everybody else is given, or with `drop_request`.
 """
 
 from __future__ import annotations
@@ -74,9 +74,24 @@ class RequestKey(NamedTuple):
     route: str
 
 
+class RequestBegin(NamedTuple):
+    key: RequestKey
+    digest: str
+    holder: str
+
+
+class RequestEnd(NamedTuple):
+    """`answer` None: nothing is kept of it but its status."""
+
+    key: RequestKey
+    holder: str
+    status: int
+    answer: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`done_at` 0: it is being carried out.  `answer` is JSON, as it was given to `end_request`."""
+    """`done_at` 0: it is being carried out.  `answer` is JSON, as it was given to `end_requests`."""
 
     key: RequestKey
     digest: str
@@ -116,11 +131,12 @@ class Callers(Protocol):
         """Takes away rows from before that instant, oldest first; answers how many."""
 
     # requests that may be repeated
-    def begin_request(self, key: RequestKey, digest: str, holder: str) -> Request | None:
-        """None: it is this holder's to carry out.  Else what is on record; its digest says whether it is the same."""
+    def begin_requests(self, asked: Sequence[RequestBegin]) -> list[Request | None]:
+        """Of each in this order.  None: it is this holder's to carry out.  Else what is on record; its digest says
+        whether it is the same."""
 
-    def end_request(self, key: RequestKey, holder: str, status: int, answer: str | None) -> bool:
-        """False: another holder has taken it over meanwhile."""
+    def end_requests(self, ends: Sequence[RequestEnd]) -> list[bool]:
+        """Of each in this order.  False: another holder has taken it over meanwhile."""
 
     def drop_request(self, key: RequestKey, holder: str) -> None:
         """It was not carried out: whoever repeats it carries it out."""

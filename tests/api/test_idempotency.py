@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from longtask.api.idempotency import digest_of
-from longtask.store.callers import RequestKey
+from longtask.store.callers import RequestBegin, RequestKey
 from tests.api import plans
 from tests.api.conftest import client_of
 from tests.raw import rows
@@ -57,7 +57,8 @@ def test_at_another_address_the_same_key_is_another_request(client):
 def test_while_the_first_is_carried_out_the_second_is_a_conflict(client, server):
     request = client.build_request("POST", "/v1/tasks", json=plans.asking())
     digest = digest_of({name.lower(): value for name, value in request.headers.raw}, b"", request.content)
-    assert server.parts.store.begin_request(RequestKey("ann", "k", "/v1/tasks"), digest, "another server") is None
+    begun = RequestBegin(RequestKey("ann", "k", "/v1/tasks"), digest, "another server")
+    assert server.parts.store.begin_requests([begun]) == [None]
     answer = post(client, "k")
     assert (answer.status_code, answer.json()["type"]) == (409, URN + "in-flight")
     assert answer.headers["retry-after"] == "1"

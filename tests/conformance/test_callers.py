@@ -7,7 +7,16 @@ import pytest
 
 from longtask.core.errors import NotFound
 from longtask.store.access import first_id
-from longtask.store.callers import REQUEST_KEPT_MS, REQUEST_LOST_MS, Audit, AuditEnd, RequestKey, Token
+from longtask.store.callers import (
+    REQUEST_KEPT_MS,
+    REQUEST_LOST_MS,
+    Audit,
+    AuditEnd,
+    RequestBegin,
+    RequestEnd,
+    RequestKey,
+    Token,
+)
 from tests.store.aside import Aside
 
 KEY = RequestKey("ann", "k-1", "POST /v1/tasks")
@@ -135,66 +144,88 @@ def test_a_row_of_the_audit_keeps_odd_text(store):
     assert kept.action == "ü 漢 " + "x" * 196
 
 
+def begin(store, key, digest, holder):
+    [there] = store.begin_requests([RequestBegin(key, digest, holder)])
+    return there
+
+
+def end(store, key, holder, status, answer):
+    [ended] = store.end_requests([RequestEnd(key, holder, status, answer)])
+    return ended
+
+
 def test_one_of_two_with_the_same_key_carries_the_request_out(store):
-    assert store.begin_request(KEY, "digest", "h-1") is None
-    there = store.begin_request(KEY, "digest", "h-2")
+    assert begin(store, KEY, "digest", "h-1") is None
+    there = begin(store, KEY, "digest", "h-2")
     assert (there.holder, there.done_at, there.key) == ("h-1", 0, KEY)
-    assert store.end_request(KEY, "h-1", 201, '{"a":1}')
-    done = store.begin_request(KEY, "other", "h-3")
+    assert end(store, KEY, "h-1", 201, '{"a":1}')
+    done = begin(store, KEY, "other", "h-3")
     assert (done.status, done.answer, done.digest, done.done_at) == (201, '{"a":1}', "digest", store.now())
+
+
+def test_of_requests_that_are_begun_together_each_hears_its_own(store):
+    keys = [KEY._replace(key=f"k-{n}") for n in (3, 1, 2)]
+    begin(store, keys[1], "digest", "h-0")
+    asked = [RequestBegin(key, "digest", f"h-{n}") for n, key in enumerate([*keys, keys[0]], 1)]
+    there = store.begin_requests(asked)
+    assert [one and one.holder for one in there] == [None, "h-0", None, "h-1"]
+    ends = [RequestEnd(key, f"h-{n}", 200 + n, None) for n, key in enumerate(keys, 1)]
+    assert store.end_requests(ends) == [True, False, True]
+    again = [RequestBegin(key, "digest", f"h-{n}") for n, key in enumerate(keys, 11)]
+    assert [one.status for one in store.begin_requests(again)] == [201, 0, 203]
 
 
 def test_a_request_begun_again_by_its_own_holder_is_its_own(store):
     for _ in range(2):  # the answer to the first was lost
-        assert store.begin_request(KEY, "digest", "h-1") is None
+        assert begin(store, KEY, "digest", "h-1") is None
 
 
 def test_another_caller_or_route_is_another_request(store):
-    assert store.begin_request(KEY, "digest", "h-1") is None
-    assert store.begin_request(KEY._replace(caller="bob"), "digest", "h-2") is None
-    assert store.begin_request(KEY._replace(route="POST /x"), "digest", "h-3") is None
+    assert begin(store, KEY, "digest", "h-1") is None
+    assert begin(store, KEY._replace(caller="bob"), "digest", "h-2") is None
+    assert begin(store, KEY._replace(route="POST /x"), "digest", "h-3") is None
 
 
 def test_of_many_at_once_one_carries_it_out(open_store):
     stores = [open_store() for _ in range(2)]
     if stores[0].identity() != stores[1].identity():
         stores[1] = stores[0]  # two databases in memory
-    calls = [Aside(partial(stores[n % 2].begin_request, KEY, "digest", f"h-{n}")) for n in range(8)]
+    calls = [Aside(partial(begin, stores[n % 2], KEY, "digest", f"h-{n}")) for n in range(8)]
     assert sum(call.result() is None for call in calls) == 1
 
 
 def test_a_request_whose_server_was_killed_is_taken_over(store, clock):
-    store.begin_request(KEY, "digest", "h-1")
+    begin(store, KEY, "digest", "h-1")
     clock.forward(REQUEST_LOST_MS - 1)
-    assert store.begin_request(KEY, "digest", "h-2") is not None
+    assert begin(store, KEY, "digest", "h-2") is not None
     clock.forward(1)
-    assert store.begin_request(KEY, "other", "h-2") is not None, "not by another request"
-    assert store.begin_request(KEY, "digest", "h-2") is None
-    assert not store.end_request(KEY, "h-1", 200, None), "it was thought to be dead"
-    assert store.end_request(KEY, "h-2", 200, None)
+    assert begin(store, KEY, "other", "h-2") is not None, "not by another request"
+    assert begin(store, KEY, "digest", "h-2") is None
+    assert not end(store, KEY, "h-1", 200, None), "it was thought to be dead"
+    assert end(store, KEY, "h-2", 200, None)
 
 
 def test_a_request_that_was_not_carried_out_is_dropped_by_its_holder_alone(store):
-    store.begin_request(KEY, "digest", "h-1")
+    begin(store, KEY, "digest", "h-1")
     store.drop_request(KEY, "h-2")
-    assert store.begin_request(KEY, "digest", "h-3") is not None
+    assert begin(store, KEY, "digest", "h-3") is not None
     store.drop_request(KEY, "h-1")
-    assert store.begin_request(KEY, "another body", "h-3") is None
-    store.end_request(KEY, "h-3", 200, None)
+    assert begin(store, KEY, "another body", "h-3") is None
+    end(store, KEY, "h-3", 200, None)
     store.drop_request(KEY, "h-3")
-    assert store.begin_request(KEY, "another body", "h-4").status == 200, "an answer stays"
+    assert begin(store, KEY, "another body", "h-4").status == 200, "an answer stays"
 
 
 def test_an_answer_is_forgotten_after_a_day(store, clock):
     keys = [KEY._replace(key=f"k-{n}") for n in range(3)]
     for key in keys:
-        store.begin_request(key, "digest", "h")
-        store.end_request(key, "h", 200, None)
+        begin(store, key, "digest", "h")
+        end(store, key, "h", 200, None)
     clock.forward(REQUEST_KEPT_MS - 1)
-    assert store.begin_request(keys[0], "digest", "h-2").status == 200
+    assert begin(store, keys[0], "digest", "h-2").status == 200
     assert store.forget_requests(9) == 0
     clock.forward(1)
-    assert store.begin_request(keys[0], "another body", "h-2") is None
+    assert begin(store, keys[0], "another body", "h-2") is None
     assert store.forget_requests(1) == 1
     assert store.forget_requests(9) == 1
-    assert store.begin_request(keys[0], "another body", "h-3").holder == "h-2"
+    assert begin(store, keys[0], "another body", "h-3").holder == "h-2"

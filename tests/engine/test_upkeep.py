@@ -18,7 +18,7 @@ from longtask.engine import upkeep
 from longtask.engine.upkeep import AGAIN_MS, DROP_WITHIN_MS, ROUND_EVERY_MS, Keeper, Upkeep
 from longtask.store.access import first_id
 from longtask.store.artifacts import ArtifactStore
-from longtask.store.callers import Audit, RequestKey
+from longtask.store.callers import Audit, RequestBegin, RequestKey
 from longtask.store.contract import AUDIT_KEPT_MS, BLOB_CONDEMNED_MS, BLOB_UNUSED_MS, Blob
 from longtask.store.sqlite import SqliteStore
 from tests.conformance.databases import Clock
@@ -490,7 +490,7 @@ def test_the_audit_is_kept_for_a_year_and_answers_for_a_day(house):
     store, now = house.store, house.store.now()
     rows = [Audit(first_id(now + n), now + n, "ann", None, "::1", "POST /v1/tasks") for n in (0, 1)]
     store.begin_audit(rows)
-    store.begin_request(RequestKey("ann", "k", "r"), "d", "h")
+    store.begin_requests([RequestBegin(RequestKey("ann", "k", "r"), "d", "h")])
     house.clock.forward(AUDIT_KEPT_MS)
     assert list(house.upkeep.round())
     assert store.audit(task_id=None, who=None, before="", limit=9) == rows[::-1]

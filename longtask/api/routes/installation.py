@@ -22,8 +22,7 @@ def router(server: Server) -> APIRouter:
     @routes.post("/plans/check", responses=answers(documents.Checked), tags=["plans"])
     def check_plan(caller: Viewer, content: submitting.Content) -> Document:
         """Tell everything that is wrong with a plan, by line and column; submit nothing."""
-        loaded = submitting.checked(content)
-        graph = plan.compile_plan(loaded)
+        loaded, graph = plan.compiled(content)
         return Document(
             {
                 "ok": True,
