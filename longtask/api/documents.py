@@ -102,6 +102,8 @@ class TaskTree(TaskEntry):
     head: str | None
     cost_micros: int
     tokens: int
+    cost_limit_micros: int | None = Field(description="Null: there is none.")
+    tokens_limit: int | None
     stages: list[StageEntry]
     counts: dict[str, int] = Field(description="Steps by state and by what they wait for.")
     steps: list[StepEntry]
@@ -341,6 +343,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "head": "9d2f3c1b7c4b0f6d1f0e4a5b6c7d8e9f0a1b2c3d",
         "cost_micros": 0,
         "tokens": 0,
+        "cost_limit_micros": 5_000_000,
+        "tokens_limit": None,
         "stages": [{"name": "steps", "status": "running"}],
         "counts": {"steps": 3, "open": 2, "wait_user": 1},
         "steps": [_STEP],

@@ -56,6 +56,8 @@ def _pictured(tree: TaskTree) -> Picture:
         ended_at=tree["ended_at"] or 0,
         spent_micros=tree["cost_micros"],
         spent_tokens=tree["tokens"],
+        budget_micros=tree["cost_limit_micros"],
+        budget_tokens=tree["tokens_limit"],
         exceeded="cost" if tree["status"] == "waiting_budget" else None,
     )
     kinds = {entry["key"]: entry["kind"] for entry in tree["steps"]}

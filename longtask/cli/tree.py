@@ -15,7 +15,7 @@ from longtask.core.machine import status
 from longtask.core.model import Role, Step, StepState
 from longtask.views.picture import Picture
 from longtask.views.text import clean, first_line, gist
-from longtask.views.words import duration, handle, named, percent, stage_word, waits_for
+from longtask.views.words import duration, handle, named, percent, spent, stage_word, waits_for
 
 S = StepState
 MARK: dict[StepState, Piece] = {
@@ -79,8 +79,9 @@ def _head(picture: Picture) -> Iterator[Line]:
     word = status(task)
     took = duration((task.ended_at or picture.now) - task.created_at, whole=not task.ended)
     line = [(handle(task), "bold"), ("  ", ""), (word, status_colour(word)), (f"  {percent(task)}%  {took}", "")]
-    if task.spent_micros or task.spent_tokens:
-        line.append((f"  {task.spent_micros / 1e6:.2f} USD, {task.spent_tokens:,} tokens", "dim"))
+    used, near = spent(task)
+    if used:
+        line.append((f"  {used}", "yellow" if near and not task.ended else "dim"))
     yield line
     if task.options.goal:
         yield [(f"  {clean(task.options.goal)}", "dim")]

@@ -78,6 +78,8 @@ class TaskTree(TaskEntry):
     head: str | None
     cost_micros: int
     tokens: int
+    cost_limit_micros: int | None
+    tokens_limit: int | None
     stages: list[StageEntry]
     counts: dict[str, int]
     steps: list[StepEntry]

@@ -28,6 +28,8 @@ def picture_map(picture: Picture) -> dict[str, Any]:
         "head": task.head,
         "cost_micros": task.spent_micros,
         "tokens": task.spent_tokens,
+        "cost_limit_micros": task.budget_micros,
+        "tokens_limit": task.budget_tokens,
         "stages": [
             {"name": name, "status": stage_word(task, own[n], n)}
             for n, name in enumerate(task.options.stages or ("steps",), 1)

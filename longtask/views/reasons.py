@@ -13,7 +13,7 @@ from longtask.store.contract import Store
 from longtask.views.fleet import live_workers
 from longtask.views.picture import STEPS_MAX, look, need_rows
 from longtask.views.text import gist
-from longtask.views.words import duration, handle, named, question_text, waits_for
+from longtask.views.words import duration, handle, named, question_text, spent, waits_for
 
 S = StepState
 SHOWN_MAX = 10
@@ -100,6 +100,8 @@ def _of_task(face: Face, task: Task) -> Iterator[Reason]:
         yield _paused(face, task)
     if not task.within_budget:
         yield _over_budget(face, task)
+    elif spent(task)[1]:
+        yield _near_budget(face, task)
     moving = c.running or c.running_system or c.ready or c.merging or c.untold or c.wait_timer
     if moving and not live_workers(face.store):
         yield Reason("no worker is alive: nothing works on it", 0, (face.command("worker"),))
@@ -127,6 +129,17 @@ def _over_budget(face: Face, task: Task) -> Reason:
         return Reason(f"{name}: {what}", 0, (face.command("resume", name, "--tokens", "N"),))
     what = f"{task.spent_micros / 1e6:.2f} of {(task.budget_micros or 0) / 1e6:.2f} USD are spent"
     return Reason(f"{name}: {what}", 0, (face.command("resume", name, "--cost-usd", "N"),))
+
+
+def near_limit(task: Task) -> str:
+    return f"{handle(task)} comes near its limit: {spent(task)[0]}; at the limit its agents stop, and it waits"
+
+
+def _near_budget(face: Face, task: Task) -> Reason:
+    name = handle(task)
+    words = [("--cost-usd", "N")] if task.budget_micros is not None else []
+    words += [("--tokens", "N")] if task.budget_tokens is not None else []
+    return Reason(near_limit(task), 0, tuple(face.command("resume", name, *pair) for pair in words))
 
 
 def _failed(face: Face, name: str, step: Step) -> Reason:

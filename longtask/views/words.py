@@ -10,6 +10,7 @@ from longtask.core.model import Step, StepState, Task, WaitingFor
 from longtask.views.text import clean, first_line, gist
 
 S = StepState
+NEAR_PERCENT = 80  # of a limit: whoever looks is warned
 
 
 def handle(task: Task) -> str:
@@ -27,6 +28,20 @@ def named(task: Task, key: str) -> str:
 
 def percent(task: Task) -> int:
     return 100 if not task.counts.weight else int(100 * task.counts.weight_done / task.counts.weight)
+
+
+def spent(task: Task) -> tuple[str, bool]:
+    """What has been spent of what may be, "" if nothing is; and whether a limit is near, or reached."""
+    if not task.spent_micros and not task.spent_tokens:
+        return "", False
+    money, tokens = f"{task.spent_micros / 1e6:.2f}", f"{task.spent_tokens:,}"
+    if task.budget_micros is not None:
+        money += f" of {task.budget_micros / 1e6:.2f}"
+    if task.budget_tokens is not None:
+        tokens += f" of {task.budget_tokens:,}"
+    pairs = ((task.spent_micros, task.budget_micros), (task.spent_tokens, task.budget_tokens))
+    near = any(limit is not None and 100 * used >= NEAR_PERCENT * limit for used, limit in pairs)
+    return f"{money} USD, {tokens} tokens", near
 
 
 def stage_word(task: Task, own: Sequence[Step], number: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,6 +35,21 @@ def picture(
 
 def shown(*steps: Step, width: int = 0, height: int = 0, **more: Any) -> list[str]:
     return [text_of(line) for line in lines(picture(*steps, **more), width=width, height=height)]
+
+
+def test_whoever_looks_is_warned_when_a_limit_is_near():
+    def head(**more: int) -> tuple[str, str]:
+        found = picture(step("a", S.RUNNING))
+        line = lines(replace(found, task=found.task._replace(**more)))[0]
+        return line[-1][0].strip(), line[-1][1]
+
+    assert head(spent_micros=790_000, spent_tokens=10, budget_micros=1_000_000) == (
+        "0.79 of 1.00 USD, 10 tokens",
+        "dim",
+    )
+    assert head(spent_micros=800_000, budget_micros=1_000_000) == ("0.80 of 1.00 USD, 0 tokens", "yellow")
+    assert head(spent_tokens=1_000, budget_tokens=1_100) == ("0.00 USD, 1,000 of 1,100 tokens", "yellow")
+    assert head(spent_micros=800_000, spent_tokens=1_000) == ("0.80 USD, 1,000 tokens", "dim")
 
 
 def test_ten_thousand_steps_fold_to_a_screen_and_what_matters_stays():
