@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from longtask.steps.contract import Desk as StepDesk
     from longtask.steps.places import Places
     from longtask.workspace.beside import Beside
+    from longtask.workspace.positions import Positions
     from longtask.workspace.workspace import Workspace
 
 FOLLOW_AGAIN_S = 600.0  # then a hub that was put back from a backup, say, is looked at again
@@ -105,6 +106,7 @@ class GitMerger:
         self._moving = threading.Lock()  # two threads that move one branch would be in each other's way
         self._beside: Beside | None = None
         self._followed: dict[str, tuple[str | None, TaskState, float]] = {}  # by task, and when
+        self._positions: dict[str, Positions] = {}  # by workspace
 
     def merge(self, workspace_id: str, head: str, commit: str, message: str) -> MergeResult:
         if self._shared is None:
@@ -123,7 +125,7 @@ class GitMerger:
         if self._shared is None:
             self.follow_now(task)
         elif self._is_news(task):
-            self._aside().later(task.id, self.follow_now, task)
+            self._aside().later(task.id, self._follow_aside, task, time.monotonic())
 
     def _is_news(self, task: Task) -> bool:
         """Whoever has seen the hub equal the journal need not look again at once: there are many machines."""
@@ -135,19 +137,42 @@ class GitMerger:
 
         Raises LongTaskError.
         """
+        told_at = time.monotonic()
+        self._move(task)
+        self._clean(task, told_at)
+
+    def _follow_aside(self, task: Task, told_at: float) -> None:
+        self._move(task)
+        self._aside().later(f"clean {task.id}", self._clean, task, told_at, last=True)
+
+    def _move(self, task: Task) -> None:
         if task.head is None or not task.workspace_id:
             return
         workspace = self.workspace(task.workspace_id)
+        branch = branch_of(task) if task.head != task.base else None
         with self._moving:
-            workspace.advance(task.id, task.head)
-            if task.head != task.base:
-                workspace.publish(branch_of(task), task.head)
-            if task.state in (TaskState.COMPLETED, TaskState.CANCELLED):  # a failed one may be taken up again
+            if not self._found(workspace, time.monotonic() - FOLLOW_AGAIN_S).is_at(task.id, task.head, branch):
+                workspace.advance(task.id, task.head)
+                if branch is not None:
+                    workspace.publish(branch, task.head)
+            if len(self._followed) >= FOLLOWED_MAX:
+                self._followed.clear()
+            self._followed[task.id] = (task.head, task.state, time.monotonic())
+
+    def _clean(self, task: Task, told_at: float) -> None:
+        """`told_at`: it had ended then."""
+        if task.head is None or task.state not in (TaskState.COMPLETED, TaskState.CANCELLED):
+            return  # a failed one may be taken up again
+        workspace = self.workspace(task.workspace_id)
+        with self._moving:
+            if not self._found(workspace, told_at).is_clean(task.id):
                 workspace.clean(task.id)
-            if self._shared is not None:
-                if len(self._followed) >= FOLLOWED_MAX:
-                    self._followed.clear()
-                self._followed[task.id] = (task.head, task.state, time.monotonic())
+
+    def _found(self, workspace: Workspace, since: float) -> Positions:
+        found = self._positions.get(workspace.id)
+        if found is None or found.taken_at < since:
+            found = self._positions[workspace.id] = workspace.positions()
+        return found
 
     def workspace(self, workspace_id: str) -> Workspace:
         with LOADING:

@@ -2,7 +2,8 @@
 
 `ask`: an answer that is needed and may take long.  It is given when it comes quickly; else HubUnreachable says that it
 is under way, and the same question asked again gets the answer.
-`later`: something that nobody waits for.  Of one subject only the newest is done, and what fails is tried again.
+`later`: something that nobody waits for.  Of one subject only the newest is done, and what fails is tried again.  What
+may come `last` is done when nothing else is due.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ THREADS = 4
 WAIT_S = 2.0  # for an answer; nothing of this length is noticed between two steps
 ANSWER_KEPT_S = 600.0  # of a question that nobody asks again
 AGAIN_S = 15.0
+CLOSING_S = 5.0  # so long is what is due done after the end
 
 A = TypeVar("A")
 
@@ -37,6 +39,7 @@ class _Question:
 class _Thing:
     act: Callable[[], None]
     due_at: float
+    last: bool
 
 
 class Beside:
@@ -49,7 +52,7 @@ class Beside:
         self._asking = threading.Lock()
         self._things: dict[str, _Thing] = {}
         self._news = threading.Condition()
-        self._closing = False
+        self._closed_at: float | None = None
         self._thread: threading.Thread | None = None
 
     def ask(self, act: Callable[..., A], *words: Hashable) -> A:
@@ -78,9 +81,9 @@ class Beside:
         for words in old:
             del self._questions[words]
 
-    def later(self, subject: str, act: Callable[..., None], *words: Any) -> None:
+    def later(self, subject: str, act: Callable[..., None], *words: Any, last: bool = False) -> None:
         with self._news:
-            self._things[subject] = _Thing(lambda: act(*words), time.monotonic())
+            self._things[subject] = _Thing(lambda: act(*words), time.monotonic(), last)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="hub-later", daemon=True)
                 self._thread.start()
@@ -102,17 +105,25 @@ class Beside:
         with self._news:
             while True:
                 now = time.monotonic()
-                first = min(self._things, key=lambda subject: self._things[subject].due_at, default=None)
-                if first is not None and self._things[first].due_at <= now:
-                    return first, self._things.pop(first)
-                if self._closing:
+                if self._closed_at is not None and now - self._closed_at > CLOSING_S:
                     return None
-                self._news.wait(None if first is None else self._things[first].due_at - now)
+                due = [subject for subject, thing in self._things.items() if thing.due_at <= now]
+                if due:
+                    first = min(due, key=lambda subject: (self._things[subject].last, self._things[subject].due_at))
+                    return first, self._things.pop(first)
+                if self.closing:
+                    return None
+                soonest = min((thing.due_at for thing in self._things.values()), default=None)
+                self._news.wait(None if soonest is None else soonest - now)
+
+    @property
+    def closing(self) -> bool:
+        return self._closed_at is not None
 
     def close(self) -> None:
-        """What is due is done; what has failed is left."""
+        """What is due is done, if that does not take long; the rest, and what has failed, is left."""
         with self._news:
-            self._closing = True
+            self._closed_at = time.monotonic()
             self._news.notify()
         if self._thread is not None:
             self._thread.join()

@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from longtask.workspace import clean, exchange, hub, merge, names, publish, remote, repo, save, setup, tree
+from longtask.workspace import clean, exchange, hub, merge, names, positions, publish, remote, repo, save, setup, tree
 from longtask.workspace.clean import Cleaned, Reconciled
 from longtask.workspace.hub import Hub, Stat
 from longtask.workspace.merge import Conflict, Merged
+from longtask.workspace.positions import Positions
 from longtask.workspace.publish import NotPublished, Published
 from longtask.workspace.repo import Base, Dirty
 from longtask.workspace.tree import Worktree
@@ -208,6 +209,10 @@ class Workspace:
 
     def reconcile(self, task_id: str, head: str, attempts: Iterable[tuple[str, int, str]] = ()) -> Reconciled:
         return clean.reconcile(self.hub, task_id, head, attempts)
+
+    def positions(self) -> Positions:
+        """Where the references of all tasks stand now."""
+        return positions.positions(self.hub)
 
     def publish(self, branch: str, head: str) -> Published | NotPublished:
         return publish.publish(self.hub, branch, head)

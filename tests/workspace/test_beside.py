@@ -8,6 +8,7 @@ import pytest
 
 from longtask.core.errors import HubUnreachable
 from longtask.workspace.beside import Beside
+from tests.cli.shell import until
 
 
 @pytest.fixture
@@ -97,3 +98,40 @@ def test_what_is_due_is_done_before_it_closes_and_what_fails_is_left():
     go.set()
     closing.join(10)
     assert sorted(seen) == [0, 1, 2, 3]
+
+
+def test_what_may_come_last_waits_for_all_else(beside):
+    seen, begun, go = [], threading.Event(), threading.Event()
+
+    def act(word):
+        begun.set()
+        go.wait()
+        seen.append(word)
+
+    beside.later("first", act, "first")
+    assert begun.wait(10)
+    beside.later("clean", act, "clean", last=True)
+    beside.later("move", act, "move")
+    go.set()
+    beside.close()
+    assert seen == ["first", "move", "clean"]
+
+
+def test_its_end_waits_for_no_long_queue(monkeypatch):
+    monkeypatch.setattr("longtask.workspace.beside.CLOSING_S", 0.0)
+    made, seen, begun, go = Beside(), [], threading.Event(), threading.Event()
+
+    def act(n):
+        begun.set()
+        go.wait()
+        seen.append(n)
+
+    for n in range(1_000):
+        made.later(f"task {n}", act, n)
+    assert begun.wait(10)
+    closing = threading.Thread(target=made.close)
+    closing.start()
+    until(lambda: made.closing)
+    go.set()
+    closing.join(10)
+    assert len(seen) == 1

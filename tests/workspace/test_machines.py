@@ -135,3 +135,26 @@ def test_a_follower_that_has_seen_the_hub_equal_the_journal_does_not_look_again_
     parts.merger.follow(task)
     assert parts.merger._beside is None  # nobody was asked
     parts.store.close()
+
+
+def test_a_process_that_begins_asks_once_where_all_tasks_stand(configs, repo, tmp_path):
+    a, *_ = configs
+    tasks = [submitted(a, repo.path) for _ in range(3)]
+    parts = boot.open_parts(a)
+    for task in tasks[:2]:
+        parts.merger.follow_now(task)
+    anew = boot.GitMerger(a.home, a.hub)
+    anew.follow_now(tasks[0])
+    (tmp_path / "disk").rename(tmp_path / "away")
+    anew.follow_now(tasks[1])  # nobody is asked
+    with pytest.raises(HubUnreachable):
+        anew.follow_now(tasks[2])  # its head is not there yet
+    parts.store.close()
+
+
+def test_a_branch_that_is_missing_is_made_though_the_head_is_there(configs, repo):
+    a, *_ = configs
+    ended = worked(a, submitted(a, repo.path))
+    repo.git("branch", "-D", boot.branch_of(ended))
+    boot.GitMerger(a.home, a.hub).follow_now(ended)
+    assert repo.git("rev-parse", boot.branch_of(ended)) == ended.head
