@@ -214,7 +214,7 @@ def test_what_is_no_http_is_told_so(live, sent):
 
 
 def test_whoever_speaks_http_2_at_once_is_told_so(live):
-    refused(live.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 400, "target")
+    refused(live.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 400, "bad-request")
 
 
 def test_a_transfer_encoding_that_nobody_knows_is_told_so(live):
