@@ -1,5 +1,5 @@
 # Everything a developer and CI run.  `make` alone lists it; every target fills .venv first if it has to.
-# Settings: PYTHON=python3.12 (the Python a new .venv is made with), SEED=n, SEEDS=n, T="pytest arguments".
+# Settings: PYTHON=python3.12 (the Python a new .venv is made with), SEED=n, SEEDS=n, T="pytest arguments", JOBS=n (of pytest).
 
 PY := .venv/bin/python
 # Directories that hold Python: those that exist.
@@ -11,7 +11,7 @@ ifneq ($(shell cat .venv/stamp 2>/dev/null),$(CURDIR))
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test check ci sim crash chaos mutants conformance bench load bench-peers format generate lock hooks clean
+.PHONY: help venv demo test check ci sim crash chaos agents mutants conformance bench load bench-peers format generate lock hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,7 +25,7 @@ demo: .venv/stamp ## carry a real migration to its end, model recorded, all else
 	.venv/bin/longtask demo
 
 test: .venv/stamp ## all but the slow tests, on SQLite and PostgreSQL, then the demo (about 8 minutes)
-	$(PY) -m pytest --durations=10 $(T)
+	$(PY) -m pytest -n $(or $(JOBS),2) --dist loadfile --durations=10 $(T)
 	.venv/bin/longtask demo </dev/null
 
 check: .venv/stamp ## format, lint, types, import layers, lock, generated files (under a minute)
@@ -39,14 +39,18 @@ check: .venv/stamp ## format, lint, types, import layers, lock, generated files 
 
 ci: check mutants chaos ## what CI runs after `make test`
 
-sim: .venv/stamp ## the simulator: SEEDS=n fresh seeds, or SEED=n again; DATABASE=postgresql
-	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),300)) $(if $(DATABASE),--database $(DATABASE))
+sim: .venv/stamp ## the simulator: SEEDS=n fresh seeds, or SEED=n again; DATABASE=postgresql; SPAWN=80 per cent of agents
+	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),300)) $(if $(DATABASE),--database $(DATABASE)) $(if $(SPAWN),--spawn $(SPAWN))
 
 crash: .venv/stamp ## real processes killed at every named point
 	$(PY) -m pytest tests/crash -m "crash or not crash" $(T)
 
 chaos: .venv/stamp ## a fleet on PostgreSQL while all goes wrong: MINUTES=n, SEED=n
 	$(PY) -m tests.chaos --minutes $(or $(MINUTES),2) $(if $(SEED),--seed $(SEED))
+
+agents: .venv/stamp ## fetch the programs of agents (AGENTS="opencode codex"; all are about 1 GB), and try them with a scripted model
+	for name in $(or $(AGENTS),claude-code codex opencode); do LONGTASK_HOME=.venv .venv/bin/longtask dev fetch $$name || exit 1; done
+	$(PY) -m pytest tests/agents -m "slow or not slow" $(T)
 
 mutants: .venv/stamp ## break the code on purpose; every mutant must be found
 	$(PY) -m tests.sim.mutants

@@ -28,9 +28,9 @@ from longtask.agents.catalog import REQUESTS_MAX, RUNTIMES
 from longtask.agents.journal import Line, Seams
 from longtask.agents.policy import Policy
 from longtask.core.errors import BadPlan
-from longtask.core.model import Done, Failed, JsonMap, Parked
+from longtask.core.model import Done, Expanded, Failed, JsonMap, Parked
 
-AgentOutcome = Done | Failed | Parked  # `Done.result` holds the outputs; the commit is the worker's business
+AgentOutcome = Done | Failed | Parked | Expanded  # `Done.result` holds the outputs; the commit is the worker's business
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class Brief:
     cause: JsonMap | None = None
     failure: str | None = None
     requests_max: int = REQUESTS_MAX
+    notes: tuple[JsonMap, ...] | None = None  # that earlier runs have left, newest first; None: its plan keeps none
+    spawned_max: int = 0  # tasks that it may give out at once (`Seams.spawn`); 0: none, its plan says nothing of it
     inside: tuple[str, ...] = ()  # the words before whatever the agent runs: they put it into its sandbox
     options: JsonMap = field(default_factory=dict)  # of this runtime alone
     program: Path | None = None  # of an agent that is a program of its own

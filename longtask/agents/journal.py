@@ -13,7 +13,10 @@ the tool hears of it.  Everything between two seams runs again, as plain code th
 5. Calls are made one after another.  Usage stands in the row, so a replay costs nothing.
 6. A person's decision about one call has a row, too, kind `asked`.  Begun and undecided, the run parks with nothing
    running; it goes on in another attempt, and the row takes the decision before anything acts on it, once.
-7. An agent that keeps its own session is not replayed: it tells its calls when they are over (`saw`), and a run that
+7. Work that the run gives out to other steps has one row for each time, kind `spawned`.  Begun and not answered, the
+   run stops with nothing running (`Spawns`), and its step is blocked until all of them have ended; the row takes their
+   ends, once.  They are bound to the row: what became of an earlier call never answers a later one.
+8. An agent that keeps its own session is not replayed: it tells its calls when they are over (`saw`), and a run that
    goes on passes over what was told before (`pass_over`).
 
 The worktree belongs to it: *(journal position, tree)* is a checkpoint, and it is taken after every tool that may write.
@@ -41,8 +44,8 @@ from longtask.agents.witness import Witness
 from longtask.core.errors import LongTaskError, Refused
 from longtask.core.model import Json, JsonMap
 
-TURN, TOOL, TOLD, ASKED = "turn", "tool", "told", "asked"
-BOUND = "bound"  # in the question and in what its decision causes: of which call it is
+TURN, TOOL, TOLD, ASKED, SPAWNED = "turn", "tool", "told", "asked", "spawned"
+BOUND = "bound"  # in what is asked or given out, and in what comes back: of which call of the run it is
 NOTHING_NEW = "go on"  # for a row that was begun with something that is no longer there
 TREE = "tree"  # the key that a worker adds to the body of a tool's row
 
@@ -65,6 +68,15 @@ class Asks(BaseException):
     def __init__(self, question: JsonMap) -> None:
         super().__init__(question.get("text"))
         self.question = question
+
+
+class Spawns(BaseException):
+    """Others are to work, and nothing of the run runs meanwhile.  No handler of a runtime or a tool may survive it."""
+
+    def __init__(self, bound: str, tasks: Sequence[JsonMap]) -> None:
+        super().__init__(f"{len(tasks)} tasks")
+        self.bound = bound
+        self.tasks = tasks
 
 
 class Line(Protocol):
@@ -95,7 +107,8 @@ class Seams:
     """Used by one run in one process, by one thread.
 
     `hide` takes the values of secrets out of an answer before anybody reads it: the run must see now what a replay will
-    show it, else its next request would be another one.  `cause`: what woke the attempt, maybe a decision."""
+    show it, else its next request would be another one.  `cause`: what woke the attempt, maybe a decision.  `ended`:
+    what has become of the work that the run has given out, if it waits for that: {bound, ends, apart}."""
 
     def __init__(
         self,
@@ -104,6 +117,7 @@ class Seams:
         witness: Witness,
         hide: Callable[[JsonMap], JsonMap] = dict,
         cause: JsonMap | None = None,
+        ended: JsonMap | None = None,
     ) -> None:
         self._rows = {int(row["n"]): row for row in rows}
         self._finished = max((n for n, row in self._rows.items() if row.get("body") is not None), default=0)
@@ -111,6 +125,7 @@ class Seams:
         self._witness = witness
         self._hide = hide
         self._cause = cause or {}
+        self._ended = ended or {}
         self.position = 0  # number of the last finished call
 
     @property
@@ -144,7 +159,7 @@ class Seams:
         Raises Asks as long as nobody has.  `request`: what the call would do, shown with the question; the decision is
         bound to it, so that it never counts for another call."""
         n, key = self.position + 1, fingerprint(ASKED, name, request)
-        bound = f"{n}.{key}"
+        bound = bound_to(n, key)
 
         def decided() -> Answer:
             if self._cause.get(BOUND) != bound or "decision" not in self._cause:
@@ -153,6 +168,21 @@ class Seams:
             return Answer({k: self._cause[k] for k in ("decision", "by", "text", "edited") if k in self._cause})
 
         return self._run(ASKED, name, request, decided, repeatable=True, writes=False)
+
+    def spawn(self, tasks: Sequence[JsonMap], told: Callable[[Sequence[JsonMap], Sequence[str]], JsonMap]) -> JsonMap:
+        """What has become of these tasks, in words of `told` (`spawning.told`): of their ends, in their order, and of
+        the paths that could not be joined.
+
+        Raises Spawns as long as they have not ended.  The worktree may be another one when they have: it is saved."""
+        key = fingerprint(SPAWNED, "", list(tasks))
+        bound = bound_to(self.position + 1, key)
+
+        def ended() -> Answer:
+            if self._ended.get(BOUND) != bound:
+                raise Spawns(bound, tasks)
+            return Answer(told(self._ended["ends"], self._ended.get("apart", ())))
+
+        return self._run(SPAWNED, "", list(tasks), ended, repeatable=True, writes=True)
 
     def pass_over(self) -> list[JsonMap]:
         """The finished rows of a run whose agent keeps its own session: their bodies, each with its kind and name."""
@@ -195,7 +225,7 @@ class Seams:
         self._ask("journal.started", n=n, kind=kind, name=name, fingerprint=key)
         answer = call()
         body = self._hide(answer.body)
-        if kind not in (TOLD, ASKED):
+        if kind not in (TOLD, ASKED, SPAWNED):
             self._witness.saw(n, kind, name, key)
         self._finish("journal.done", n, kind, name, key, answer, body, writes)
         return body
@@ -242,6 +272,19 @@ class Seams:
             f"the run diverged at call {n}: its journal has {_called(found[0], found[1])}{other}, "
             f"asked was {_called(kind, name)}; the next run begins anew"
         )
+
+
+def bound_to(n: int, fingerprint: str) -> str:
+    """Names one call of a run."""
+    return f"{n}.{fingerprint}"
+
+
+def waits_for(rows: Sequence[JsonMap], ended: JsonMap | None) -> bool:
+    """The call that was begun last is the one of which `ended` tells."""
+    last = rows[-1] if rows else None
+    if ended is None or last is None or last.get("body") is not None:
+        return False
+    return bool(ended[BOUND] == bound_to(last["n"], last["fingerprint"]))
 
 
 def _called(kind: str, name: str) -> str:

@@ -15,6 +15,7 @@ from longtask.agents.contract import AgentOutcome, Brief
 from longtask.agents.journal import Answer, Line, Seams
 from longtask.agents.outputs import mismatches
 from longtask.agents.policy import Verdict
+from longtask.agents.spawning import SPAWN, spawn
 from longtask.agents.tools import TOOLS, Toolbox
 from longtask.core.model import Done, Failed, Json, JsonMap
 
@@ -124,9 +125,11 @@ class Talk:
                 self._show(cut(last) + "\n" if result["failed"] else "")
             return Answer(result)
 
-        result = self._seams.tool(
-            call.name, call.args, use, repeatable=repeatable, writes=tool is not None and tool.writes
-        )
+        if call.name == SPAWN and refusal is None and self._brief.spawned_max:
+            result = spawn(self._seams, self._brief.spawned_max, call.args)
+        else:
+            writes = tool is not None and tool.writes
+            result = self._seams.tool(call.name, call.args, use, repeatable=repeatable, writes=writes)
         self._calls += 1
         self._line.send("progress", done=self._calls, total=0, text=call.name)
         self.messages.append({"role": "tool", "tool": call.name, "text": result["text"], "failed": result["failed"]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from longtask.core.model import Json
+from longtask.core.model import Json, JsonMap
 
 TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "string": ("text", (str,)),
@@ -16,6 +16,24 @@ TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "map": ("a map", (dict,)),
     "any": ("any value", (object,)),
 }
+SCHEMAS: Mapping[str, JsonMap] = {
+    "string": {"type": "string"},
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "boolean": {"type": "boolean"},
+    "list": {"type": "array", "items": {}},
+    "map": {"type": "object", "additionalProperties": True},
+    "any": {},
+}
+
+
+def schema_of(wanted: Mapping[str, str]) -> JsonMap:
+    return {
+        "type": "object",
+        "properties": {name: {**SCHEMAS[word], "description": TYPES[word][0]} for name, word in wanted.items()},
+        "required": list(wanted),
+        "additionalProperties": False,
+    }
 
 
 def mismatches(outputs: Json, wanted: Mapping[str, str]) -> list[str]:

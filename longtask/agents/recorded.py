@@ -15,9 +15,10 @@ A recording says, for each run of a step, what the model says and which tools it
             outputs: {files: [a.py]}
 
 The script that fits best is taken: the exact key before a pattern, a longer pattern before a shorter one, with a run
-number before without, the earlier before the later.  A tool call that fails ends the run, because what the script
-says next would be a lie; `fails: true` beside a call says that it is to fail.  An exit code is a result, no failure.
-It always says that the model's words are a recording.
+number before without, the earlier before the later.  What a step spawns (`{tool: spawn, tasks: [{prompt: …}]}`) has
+keys such as `core[0]`, the second time `core[0]~2`, and a script of its own, which ends with `outputs: {answer: …}`.
+A tool call that fails ends the run, because what the script says next would be a lie; `fails: true` beside a call says
+that it is to fail.  An exit code is a result, no failure.  It always says that the model's words are a recording.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ from longtask.agents.contract import AgentOutcome, Brief
 from longtask.agents.journal import Line, Seams
 from longtask.agents.loop import Reply, ToolCall
 from longtask.agents.policy import parse
+from longtask.agents.spawning import SPAWN, tasks_of
 from longtask.agents.tools import JSON_TYPES, TOOLS, Toolbox
 from longtask.agents.witness import VARIABLE
 from longtask.core.errors import BadPlan, NotFound, Problem
 from longtask.core.model import Failed, Json, JsonMap
+from longtask.core.policy import SPAWNED_MAX
 
 BANNER = "the model's words are a recording; all else is real"
 DELAY_MAX_MS = 600_000
@@ -225,6 +228,11 @@ def _usage_problems(usage: Json) -> Iterator[str]:
 
 def _tool_problems(tool: Json) -> Iterator[str]:
     found = tool.get("tool") if isinstance(tool, Mapping) else tool
+    if isinstance(tool, Mapping) and found == SPAWN:
+        tasks = tasks_of(tool, SPAWNED_MAX)
+        yield from [tasks] if isinstance(tasks, str) else ()
+        yield from (f"{SPAWN}: {text}" for text in _unknown(tool, {"tasks", "tool", "fails"}))
+        return
     known = TOOLS.get(found) if isinstance(found, str) else None
     if known is None or not isinstance(tool, Mapping):
         yield f"no tool {found!r}; there is {', '.join(map(repr, TOOLS))}"

@@ -12,15 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from longtask.agents import programs
-from longtask.agents.catalog import RUNTIMES
+from longtask.agents.catalog import ACP, RUNTIMES
 from longtask.boot import read_document
 from longtask.cli.demo_input import PLAN, RECORDING
 from longtask.core.errors import BadPlan, WorkspaceError
 from longtask.core.model import JsonMap
 
 RECORDED = "agent: {runtime: recorded, recording: recording.yaml}"
-AGENTS = tuple(name for name in RUNTIMES if name != "recorded")
-MODELS = {"builtin": "openai-chat:recorded", "codex": "gpt-5.5"}  # that the model server plays; others have their own
+AGENTS = tuple(name for name, entry in RUNTIMES.items() if name not in ("recorded", ACP) and not entry.own_code)
+MODELS = {  # that the model server plays; others have their own
+    "builtin": "openai-chat:recorded",
+    "codex": "gpt-5.5",
+    "opencode": "anthropic/claude-sonnet-4-5",
+}
 # A run of the recording is known by what its prompt says.  The first fix is told of an import that fails.
 PROMPTS = (
     ("core", "Make vobject/base.py"),

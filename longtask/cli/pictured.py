@@ -60,29 +60,41 @@ def _pictured(tree: TaskTree) -> Picture:
         budget_tokens=tree["tokens_limit"],
         exceeded="cost" if tree["status"] == "waiting_budget" else None,
     )
+    items: Counter[tuple[str, int]] = Counter()
+    ended: Counter[tuple[str, int]] = Counter()
+    newest: dict[str, int] = {}  # expansion of each agent that has spawned; a list is the same each time
     kinds = {entry["key"]: entry["kind"] for entry in tree["steps"]}
-    items: Counter[str] = Counter()
-    ended: Counter[str] = Counter()
     for entry in tree["steps"]:
-        if entry["owner"] is not None:
-            items[entry["owner"]] += 1
-            ended[entry["owner"]] += StepState(entry["state"]) not in OPEN
+        if (place := _expansion(entry)) is not None:
+            owner, expansion = place if kinds.get(place[0]) == Kind.AGENT else (place[0], 1)
+            items[owner, expansion] += 1
+            ended[owner, expansion] += StepState(entry["state"]) not in OPEN
+            newest[owner] = max(expansion, newest.get(owner, 1))
     steps = []
     progress = {}
     for entry in tree["steps"]:
-        step = _step(entry, kinds)
-        if step.kind is Kind.FOR_EACH:
-            step = step._replace(items=items[step.key], items_ended=ended[step.key])
+        step = _step(entry)
+        if step.key in newest:
+            place = step.key, newest[step.key]
+            step = step._replace(items=items[place], items_ended=ended[place])
         steps.append(step)
         if (told := entry["progress"]) is not None:
             progress[step.key] = Progress(step.key, step.attempt, told["done"], told["total"], told["text"])
     return Picture(task, steps, progress, now_ms(), tree["steps_left_out"])
 
 
-def _step(entry: StepEntry, kinds: dict[str, str]) -> Step:
-    """Documents do not say what an owned step is to its owner: of a list it is an item, else a fix."""
+def _expansion(entry: StepEntry) -> tuple[str, int] | None:
+    """Of an item: whose, and of which expansion, by its key; documents say it in no other way."""
     owner = entry["owner"]
-    role = Role.OWN if owner is None else Role.ITEM if kinds.get(owner) == Kind.FOR_EACH else Role.FIX
+    if owner is None or not entry["key"].startswith(f"{owner}["):
+        return None
+    return owner, int(entry["key"][len(owner) :].partition("~")[2] or 1)
+
+
+def _step(entry: StepEntry) -> Step:
+    """Documents do not say what an owned step is to its owner: an item, else a fix."""
+    owner = entry["owner"]
+    role = Role.OWN if owner is None else Role.FIX if _expansion(entry) is None else Role.ITEM
     return Step(
         entry["key"],
         Kind(entry["kind"]),

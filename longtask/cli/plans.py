@@ -249,6 +249,7 @@ def _step_line(graph: Graph, step: Planned) -> str:
     words += [f"when_failed {step.when_failed}"] if step.when_failed != "stop" else []
     words += ["with a fix"] if spec.fix is not None else []
     words += ["with a revision"] if spec.revise is not None else []
+    words += [f"up to {spec.parallel_max} subagents"] if spec.kind is Kind.AGENT and spec.item is not None else []
     return "  ".join(words)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from longtask.cli.paint import Line, Piece, cells, cropped
 from longtask.core.machine import status
-from longtask.core.model import Role, Step, StepState
+from longtask.core.model import Kind, Role, Step, StepState
 from longtask.views.picture import Picture
 from longtask.views.text import clean, first_line, gist
 from longtask.views.words import duration, handle, named, percent, spent, stage_word, waits_for
@@ -205,8 +205,10 @@ def note(picture: Picture, step: Step) -> list[Piece]:
         parts.append((f"attempt {step.attempt}", "dim"))
     if step.rounds:
         parts.append((f"round {step.rounds}", "dim"))
-    if step.items:
+    if step.items and step.kind is not Kind.AGENT:
         parts.append((f"{step.items_ended:,}/{step.items:,} items", "dim"))
+    elif step.items and step.state is S.BLOCKED:  # of what it has spawned last; when it goes on they say nothing of it
+        parts.append((f"{step.items_ended}/{step.items} subagents", "dim"))
     parts += _note_of_state(picture, step)
     spaced = [(("  " if i else "") + text, style) for i, (text, style) in enumerate(parts)]
     return spaced

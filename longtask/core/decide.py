@@ -27,6 +27,7 @@ from .model import (
     Expanded,
     Failed,
     JsonMap,
+    Kind,
     Lease,
     MutexView,
     Outcome,
@@ -133,7 +134,7 @@ def finish(
 
     `stop`: what the lease's mark asks for.  `signal`: the earliest unseen one that fits, if the outcome parks on a
     signal.  `owned`: the spec of the fix or the revision (if it failed and has one) or of the item (if it expands).
-    `left`: the first indexes that are not completed, if it expands once more.  Raises LeaseLost, Refused.
+    `left`: the first indexes that are not completed, if a for_each expands once more.  Raises LeaseLost, Refused.
     """
     _newest(step, attempt)
     if stop == STOP_CANCEL:
@@ -166,6 +167,8 @@ def finish(
             if closing:
                 raise Refused(f"step {step.key!r}: its task is being cancelled, it expands no more")
             assert owned is not None
+            if step.kind is Kind.AGENT:
+                return _spawned(step, spec, owned, outcome)
             return _expanded(step, spec, owned, outcome, left, now)
         case Released() | Stopped():
             if closing:
@@ -272,7 +275,7 @@ def revise(step: Step, spec: StepSpec, fix: StepSpec, attempt: int, text: str) -
     return _fix(step, spec.revise, fix, text, None, revise=True)
 
 
-# --- for_each -----------------------------------------------------------------------------------------------------
+# --- for_each, and agents that spawn ------------------------------------------------------------------------------
 
 
 def _expanded(
@@ -292,12 +295,30 @@ def _expanded(
     return (fact, e.StepsAdded(tuple(n for n, _ in pairs), tuple(edge for _, edge in pairs)))
 
 
+def _spawned(step: Step, spec: StepSpec, item: StepSpec, expanded: Expanded) -> tuple[e.Fact, ...]:
+    """An agent has given out work: all of it begins at once, and the same run goes on when all has ended, however.
+
+    Each time is an expansion of its own, with its own list: nothing of an earlier one is taken up or passed over.  Its
+    items weigh nothing, since what the agent itself has left to do is not known from them."""
+    assert 0 < expanded.items <= spec.parallel_max, f"step {step.key!r} spawns {expanded.items} items"
+    expansion = step.expansion + 1
+    fact = e.StepExpanded(step.key, step.attempt, expanded.items, expansion, expanded.listing)
+    pairs = [item_step(step, spec, item, i, expansion, expanded.items, 0) for i in range(expanded.items)]
+    return (fact, e.StepsAdded(tuple(n for n, _ in pairs), tuple(edge for _, edge in pairs)))
+
+
+def item_key(owner: str, index: int, expansion: int) -> str:
+    return f"{owner}[{index}]" + (f"~{expansion}" if expansion > 1 else "")
+
+
 def item_step(
     step: Step, spec: StepSpec, item: StepSpec, index: int, expansion: int, items: int, whole: int
 ) -> tuple[e.NewStep, Edge]:
-    """The row of one item.  Weight: its share of the owner's, as a difference of floor sums, so that shares add up."""
+    """The row of one item.  Weight: its share of the owner's, as a difference of floor sums, so that shares add up.
+
+    An agent judges itself what the failure of an item means: nobody is asked about one."""
     assert spec.item is not None
-    key = f"{step.key}[{index}]" + (f"~{expansion}" if expansion > 1 else "")
+    key = item_key(step.key, index, expansion)
     share = whole * (index + 1) // items - whole * index // items if expansion == 1 else 0
     new = e.NewStep(
         key=key,
@@ -310,7 +331,7 @@ def item_step(
         item=index,
         expansion=expansion,
         weight=share,
-        when_failed=step.when_failed,
+        when_failed=WhenFailed.CONTINUE if step.kind is Kind.AGENT else step.when_failed,
         pool=pool_of(item),
         ready=True,
     )

@@ -429,7 +429,7 @@ class Draft:
                         "reason": fact.reason, "cause": None, "owned": step.owned + 1}  # fmt: skip
             case e.StepExpanded():
                 return {"items": fact.items, "expansion": fact.expansion, "items_next": 0, "items_ended": 0,
-                        "items_failed": 0, "listing": fact.listing if fact.expansion == 1 else step.listing,
+                        "items_failed": 0, "listing": step.listing if fact.listing is None else fact.listing,
                         "whole": step.weight if fact.expansion == 1 else step.whole,
                         "losses": 0, "cause": None}  # fmt: skip
             case e.StepDelivered():

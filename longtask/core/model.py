@@ -115,7 +115,8 @@ class StepSpec:
 
     `body` belongs to the executor (command, prompt, message ...).  `fix`, `revise`, `item` and `conflict` are numbers
     of other specs of the task.  `reads` are the steps whose outputs the expressions name; `condition` is the text of
-    `if`; `items` the expression (or list) of `for_each`.  `outputs` maps a name to a type word.
+    `if`; `items` the expression (or list) of `for_each`.  Of an agent, `item` is what it may spawn, `parallel_max` how
+    many at once.  `outputs` maps a name to a type word.
     """
 
     kind: Kind
@@ -156,7 +157,7 @@ class Step(NamedTuple):
     owner: str | None = None
     depth: int = 0  # fix of a fix of ...
     item: int | None = None  # index in its owner's list
-    expansion: int = 0  # of an item: the expansion it belongs to; of a for_each: the newest
+    expansion: int = 0  # of an item: the expansion it belongs to; of its owner: the newest
     weight: int = 0
     run_when: RunWhen = RunWhen.SUCCESS
     when_failed: WhenFailed = WhenFailed.STOP
@@ -204,8 +205,10 @@ class Step(NamedTuple):
     commit: str | None = None  # delivered by the accepted outcome
     result: Json = None  # outputs of a completed step, or {"artifact": digest}
 
-    listing: Json = None  # of a for_each: its list, inline or {"artifact": digest}; kept for a retry
-    whole: int = 0  # of a for_each: its weight before its items took their shares
+    # Of a for_each, and of an agent that has spawned, whose items are those of its newest expansion.  The list stands
+    # inline or as {"artifact": digest}, kept for a retry; an agent's: {run, bound, tasks}, with such a list in `tasks`.
+    listing: Json = None
+    whole: int = 0  # its weight before its items took their shares
     items: int = 0  # length of the list; 0: not expanded since it was last restored
     items_next: int = 0  # index of the next item to begin
     items_ended: int = 0
@@ -412,7 +415,9 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """A `for_each` has its list: `items` of them, kept as an artifact or inline in `listing`."""
+    """A `for_each` has its list: `items` of them, kept as an artifact or inline in `listing`.
+
+    An agent spawns: `listing` is {run, bound, tasks}, which names the call of the run that waits for their ends."""
 
     items: int
     listing: Json

@@ -13,6 +13,8 @@ FAILURES_MAX = 0  # a plan asks for retries; silence means that a failure is a f
 ROUNDS_MAX = 3
 DEPTH_MAX = 4  # fix of a fix of a fix of a fix
 WINDOW_MAX = 256  # items of a for_each begun and not ended
+SPAWNED_MAX = 16  # items that an agent makes at once: more is a for_each, whose list a person has seen
+EXPANSIONS_MAX = 200  # of one agent's step: one that spawns and spawns goes round in circles, at a price
 
 BATCH_MAX = 500  # rows under one lock
 EDGES_BATCH_MAX = 2_000  # edges under one lock, beside their rows: they are small

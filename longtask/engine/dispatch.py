@@ -32,8 +32,9 @@ from longtask.core.model import (
     StepSpec,
     StepState,
     Stopped,
+    Task,
 )
-from longtask.core.policy import BATCH_MAX, INLINE_BYTES_MAX, LEASE_MS, REASON_LENGTH_MAX
+from longtask.core.policy import BATCH_MAX, EXPANSIONS_MAX, INLINE_BYTES_MAX, LEASE_MS, REASON_LENGTH_MAX
 from longtask.redaction import redact, redact_value
 from longtask.steps.contract import Assignment
 from longtask.store.contract import Beat, Checkpoint, Chunk, JournalRow, Ref, Store
@@ -217,6 +218,7 @@ class Dispatch:
         owner = None if step.owner is None else self._store.get_step(Ref(task.id, step.owner))
         again = step.attempt > 1
         checkpoint = self._store.checkpoint(claimed.ref, step.run) if again else None
+        journal = self._store.journal(claimed.ref, step.run) if again else []
         conflict = None
         if step.role is Role.CONFLICT and owner is not None:
             conflict = {"head": step.base, "commit": owner.commit, "reason": owner.reason}
@@ -236,16 +238,34 @@ class Dispatch:
             owner=step.owner,
             conflict=conflict,
             checkpoint=None if checkpoint is None else (checkpoint.position, checkpoint.tree),
-            journal=tuple(_as_map(row) for row in self._store.journal(claimed.ref, step.run)) if again else (),
+            journal=tuple(map(_as_map, journal)),
             when_failed=step.when_failed,
+            ended=self._ended(task, step, journal),
+            notes=tuple(self._records.notes(task.workspace_id)) if spec.body.get("notes") and task.workspace_id else (),
             items=step.items,
-            listing=None if step.listing is None else self._scopes.value(task, step.listing),
+            listing=self._scopes.value(task, step.listing) if step.kind is Kind.FOR_EACH else None,
             workspace=task.options.workspace,
             first_commit=task.base,
             environment=task.options.environment,
             secrets=(*task.options.secrets, *spec.body.get("secrets", ())),
             artifacts=tuple(self._records.artifacts(task.id, named=True)) if spec.kind is Kind.RUN else (),
         )
+
+    def _ended(self, task: Task, step: Step, journal: Sequence[JournalRow]) -> JsonMap | None:
+        """How that has ended which this run of an agent spawned last; None: it does not wait for the like.
+
+        What an earlier run has spawned is nothing to this one; of which call it was, `bound` says."""
+        if step.kind is not Kind.AGENT or not step.items or not journal or journal[-1].done_at:
+            return None
+        if step.listing["run"] != step.run:
+            return None
+        keys = [decide.item_key(step.key, index, step.expansion) for index in range(step.items)]
+        rows = self._store.results(task.id, keys)
+        ends = [
+            {"step": key, "state": str(row.state), "result": self._scopes.value(task, row.result), "reason": row.reason}
+            for key, row in ((key, rows[key]) for key in keys)
+        ]
+        return {"bound": step.listing["bound"], "ends": ends}
 
     # --- a running attempt ----------------------------------------------------------------------------------------
 
@@ -359,9 +379,12 @@ class Dispatch:
             owned = None if spec.revise is None else w.tx.spec(spec.revise)
         elif isinstance(outcome, Failed) and spec.fix is not None:
             owned = w.tx.spec(spec.fix)
-        elif isinstance(outcome, Expanded) and spec.item is not None:
-            owned = w.tx.spec(spec.item)
-            left = open_items(w, key, 0, outcome.items, spec.parallel_max) if step.expansion else []
+        elif isinstance(outcome, Expanded):
+            outcome = expanding(step, spec, outcome)
+            if isinstance(outcome, Expanded) and spec.item is not None:
+                owned = w.tx.spec(spec.item)
+                again = step.expansion and step.kind is Kind.FOR_EACH
+                left = open_items(w, key, 0, outcome.items, spec.parallel_max) if again else []
         task, now = w.task, w.now
         w.add(decide.finish(task, step, spec, attempt, outcome, now, stop=stop, signal=signal, owned=owned, left=left))
 
@@ -406,6 +429,26 @@ def earliest_fitting(w: Writing, step: Step, question: JsonMap) -> Signal | None
         after = page[-1].number
 
 
+def expanding(step: Step, spec: StepSpec, outcome: Expanded) -> Expanded | Failed:
+    """A worker may have said it of a step that has no items, or of more than its plan allows."""
+    if spec.kind is Kind.FOR_EACH:
+        return outcome
+    if spec.item is None:
+        return Failed("it has spawned other steps, which its plan does not allow", retryable=False)
+    if not 0 < outcome.items <= spec.parallel_max:
+        return Failed(f"it has spawned {outcome.items} steps at once, {spec.parallel_max} may be", retryable=False)
+    if step.items and _call(step.listing) == _call(outcome.listing):
+        return Failed("it has spawned the same before, and has not heard of it", retryable=False)
+    if step.expansion >= EXPANSIONS_MAX:
+        return Failed(f"it has spawned other steps {EXPANSIONS_MAX} times, and has not ended", retryable=False)
+    return outcome
+
+
+def _call(listing: JsonMap) -> tuple[Json, Json]:
+    """The run, and the call of it, that an agent has spawned by."""
+    return listing["run"], listing["bound"]
+
+
 def _failure(step: Step, owner: Step | None) -> str | None:
     """What the run is told: why the run before it failed.  A loss or a release continues a run and is no failure."""
     own = step.reason if step.run > 1 else None
@@ -419,8 +462,10 @@ def bounded(outcome: Outcome, put: Callable[[Json], str]) -> Outcome:
     match outcome:
         case Done(result=result) if result is not None:
             return replace(outcome, result=_inline(result, put))
+        case Expanded(listing=dict(listing)):  # an agent's: which call it was stays in sight
+            return replace(outcome, listing={**listing, "tasks": _inline(listing["tasks"], put)})
         case Expanded():
-            return Expanded(outcome.items, _inline(outcome.listing, put))
+            return replace(outcome, listing=_inline(outcome.listing, put))
         case Failed() if len(outcome.reason) > REASON_LENGTH_MAX:
             cut = outcome.reason[:REASON_LENGTH_MAX] + " … (cut)"
             return Failed(cut, outcome.retryable, outcome.digest, outcome.artifacts, outcome.revise)

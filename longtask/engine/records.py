@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
+from longtask.core.errors import NotFound
 from longtask.core.machine import status
 from longtask.core.model import Json, JsonMap, Kind, Role, Step, StepState, Task
 from longtask.core.policy import BATCH_MAX
 from longtask.store.contract import Ref, Store
 
-from .scope import Scopes
+from .scope import ARTIFACT, Scopes
 
 ARTIFACTS_MAX = 10_000
+NOTES = "notes/"  # artifacts of agents that have left notes (`agents/notes.py`)
+NOTES_MAX = 100
+NOTED_TASKS, NOTED_ARTIFACTS = 20, 1_000  # the newest tasks of the workspace, and so many artifacts of each
 STEPS_REPORTED_MAX = 2_000
 MARKS = {StepState.COMPLETED: "✓", StepState.FAILED: "✗", StepState.SKIPPED: "–", StepState.CANCELLED: "✗"}
 
@@ -47,6 +52,19 @@ class TaskRecords:
                 "step": entry.step,
             }
         return list(newest.values())
+
+    def notes(self, workspace_id: str) -> list[JsonMap]:
+        """What agents have noted in tasks of the workspace, newest first: {step, text}, each text once."""
+        found: dict[str, JsonMap] = {}
+        for task in self._store.tasks(open_only=False, workspace_id=workspace_id, before=0, limit=NOTED_TASKS):
+            kept = self._store.artifacts(task.id, NOTED_ARTIFACTS, named=True)
+            for entry in reversed([entry for entry in kept if entry.name.startswith(NOTES)]):
+                with suppress(NotFound):  # dropped to make room
+                    for text in reversed(self._scopes.fetch(workspace_id, {ARTIFACT: entry.digest})):
+                        found.setdefault(text, {"step": entry.step, "text": text})
+            if len(found) >= NOTES_MAX:
+                break
+        return list(found.values())[:NOTES_MAX]
 
     def steps(self, task_id: str, limit: int = STEPS_REPORTED_MAX) -> list[Step]:
         """In the order of stages and of their beginning, gates left out; at most `limit`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from longtask.core.model import Json, JsonMap, Role, Step, StepSpec, Task
+from longtask.core.model import Json, JsonMap, Kind, Step, StepSpec, Task
 from longtask.core.settle import Condition
 from longtask.store.contract import Ref, Store
 
@@ -31,7 +31,9 @@ class Scopes:
         self._read_json = read_json
 
     def of(self, task: Task, step: Step, spec: StepSpec) -> dict[str, Any]:
-        """steps.ID.outputs / .state of the steps that the spec names, task.*, and item and index of an item."""
+        """steps.ID.outputs / .state of the steps that the spec names, task.*, and item and index of an item.
+
+        What an agent has spawned finds its task as `spawned`, which no expression names."""
         rows = self._store.results(task.id, spec.reads) if spec.reads else {}
         scope: dict[str, Any] = {
             "task": {
@@ -45,23 +47,17 @@ class Scopes:
                 key: {"outputs": self.value(task, row.result), "state": str(row.state)} for key, row in rows.items()
             },
         }
-        owner = self._item_owner(task, step)
-        if owner is not None and owner.item is not None and owner.owner is not None:
-            listing = self.listing(task, self._store.get_step(Ref(task.id, owner.owner)))
-            scope |= {"item": listing[owner.item], "index": owner.item}
+        below = step
+        while below.owner is not None:  # a fix of an item, and what is spawned for it, see the item's value
+            owner = self._store.get_step(Ref(task.id, below.owner))
+            if below.item is not None and owner.kind is Kind.FOR_EACH:
+                listing = self.value(task, owner.listing)
+                scope |= {"item": listing[below.item], "index": below.item}
+                break
+            if below is step and below.item is not None:
+                scope["spawned"] = self.value(task, owner.listing["tasks"])[below.item]
+            below = owner
         return scope
-
-    def _item_owner(self, task: Task, step: Step) -> Step | None:
-        """The item that the step is, or that the fix belongs to (a fix of an item sees the item's value)."""
-        while step.role is not Role.ITEM:
-            if step.owner is None:
-                return None
-            step = self._store.get_step(Ref(task.id, step.owner))
-        return step
-
-    def listing(self, task: Task, owner: Step) -> list[Json]:
-        value = self.value(task, owner.listing)
-        return value if isinstance(value, list) else []
 
     def value(self, task: Task, stored: Json) -> Json:
         return self.fetch(task.workspace_id, stored)

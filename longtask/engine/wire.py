@@ -1,7 +1,7 @@
 """What passes between a worker elsewhere and its server, as JSON, read at both ends.
 
 A worker is told no more than it looks at; a key that it does not know comes from a newer server, and is passed over.
-An outcome is what a plan's own steps may come to: what system steps answer is no worker's to say.
+An outcome is what a plan's own steps may come to; whether it is one of this step, the dispatch looks at.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from longtask.core.codec import form, load
 from longtask.core.errors import BadPlan
 from longtask.core.model import (
     Done,
+    Expanded,
     Failed,
     JsonMap,
     Outcome,
@@ -28,11 +29,13 @@ from longtask.core.model import (
 from longtask.steps.contract import Assignment
 
 from .dispatcher import Claimed, Held, Report, Reported
+from .scope import ARTIFACT
 
 OUTCOMES: dict[str, type[Any]] = {
     "done": Done,
     "failed": Failed,
     "parked": Parked,
+    "expanded": Expanded,
     "released": Released,
     "stopped": Stopped,
 }
@@ -52,7 +55,22 @@ def outcome_of(body: JsonMap) -> Outcome:
     if kind is None or not set(given) <= names or not form(kind).needed <= set(given):
         raise BadPlan(f"outcome {body.get('outcome')!r} has no such fields: {', '.join(sorted(given)) or 'none'}")
     found: Outcome = load(kind, given)
+    if isinstance(found, Expanded) and not _lists(found):
+        raise BadPlan(f"outcome 'expanded': its listing is to be the run, its call and {found.items} tasks")
     return found
+
+
+def _lists(expanded: Expanded) -> bool:
+    """As a child says it (`steps/child.py`): {run, bound, tasks: [{name, prompt}]}."""
+    listing = expanded.listing
+    if not isinstance(listing, dict) or listing.keys() != {"run", "bound", "tasks"}:
+        return False
+    tasks = listing["tasks"]
+    if not isinstance(listing["run"], int) or not isinstance(listing["bound"], str):
+        return False
+    if isinstance(tasks, dict):  # they stand as an artifact
+        return list(tasks) == [ARTIFACT]
+    return len(tasks) == expanded.items and all(isinstance(task.get("prompt"), str) for task in tasks)
 
 
 def held_map(held: Held) -> JsonMap:

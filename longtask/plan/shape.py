@@ -27,8 +27,8 @@ LATER_STEPS = ("task", "planner")
 LATER = {
     "Step": (*LATER_STEPS, "budget", "limits", "before"),
     "Fix": (*LATER_STEPS, "budget", "limits"),
-    "Agent": ("mcp", "skills", "memory", "subagents", "code_search", "budget"),
-    "AgentDefaults": ("mcp", "skills", "memory", "subagents", "code_search", "budget"),
+    "Agent": ("mcp", "skills", "memory", "code_search", "budget"),
+    "AgentDefaults": ("mcp", "skills", "memory", "code_search", "budget"),
     "Artifact": ("pull_request", "comment", "push"),
     "Wait": ("poll", "any", "all", "task"),
 }
@@ -40,7 +40,7 @@ MISPLACED = {
         **dict.fromkeys(("repo", "base", "setup", "cache", "dirty"), "workspace"),
     },
     "Step": {
-        **dict.fromkeys(("prompt", "runtime", "model", "recording", "tools", "deny", "options"), "agent"),
+        **dict.fromkeys(("prompt", "runtime", "model", "recording", "tools", "deny", "options", "subagents"), "agent"),
         **dict.fromkeys(("ask", "show", "who", "expires", "on_reject", "bind"), "approval"),
         **dict.fromkeys(("signal", "match", "timer"), "wait"),
         **dict.fromkeys(("patch", "report", "files"), "artifact"),
@@ -48,12 +48,13 @@ MISPLACED = {
         **dict.fromkeys(("fix", "rounds_max"), "on_failure"),
     },
     "Fix": {
-        **dict.fromkeys(("prompt", "runtime", "model", "recording", "tools", "deny", "options"), "agent"),
+        **dict.fromkeys(("prompt", "runtime", "model", "recording", "tools", "deny", "options", "subagents"), "agent"),
         **dict.fromkeys(("approval", "wait", "artifact", "call"), "a step of its own"),
     },
     "Agent": dict.fromkeys(
         ("timeout", "retry", "env", "secrets", "silence", "on_failure", "sandbox", "network", "evidence"), "the step"
     ),
+    "AgentDefaults": {"subagents": "a step's agent"},
     "Approval": {"timeout": "`expires`", "prompt": "`ask`", "revise": "on_reject"},
 }
 FREE = ("args", "match", "for_each", "body", "options")  # any value may stand below these, null too

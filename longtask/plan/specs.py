@@ -10,7 +10,7 @@ rest is checked too.
     function  function ("package.module:name"), args, inline, progress, evidence, sandbox, network, silence_ms, env,
               secrets
     agent     prompt, runtime, model, recording, tools, ask, deny, options, evidence, sandbox, network, silence_ms, env,
-              secrets
+              secrets; of one that may spawn, `item` is the spec of what it spawns, which has no prompt of its own
     approval  ask, show (`diff`, `artifacts.NAME`, or a glob of files), bind, who, expires_ms
     wait      signal, match, timeout_ms   or   timer_ms
     call      url, body, headers, secret_headers (header → name of a variable), timeout_ms (for the callback)
@@ -25,18 +25,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from longtask.agents.catalog import LATER, RUNTIMES, TOOLS
+from longtask.agents.catalog import ACP, RUNTIMES, TOOLS, named
 from longtask.agents.policy import parse
+from longtask.agents.spawning import OUTPUTS, SPAWN
 from longtask.core.graph import did_you_mean
 from longtask.core.model import POOL_DEFAULT, POOL_SYSTEM, Json, Kind, StepSpec
-from longtask.core.policy import DEPTH_MAX, FAILURES_MAX, LOSSES_MAX, ROUNDS_MAX, WINDOW_MAX
+from longtask.core.policy import DEPTH_MAX, FAILURES_MAX, LOSSES_MAX, ROUNDS_MAX, SPAWNED_MAX, WINDOW_MAX
 
 from . import expressions
 from .check import VARIABLE, Checks, Section
 from .duration import duration_ms
 from .model import Defaults, Plan
 from .problems import Findings
-from .step import Agent, AgentDefaults, Approval, Artifact, Call, Evidence, Fix, Step, Wait, Work, kinds_of
+from .step import (
+    SPAWNED,
+    Agent,
+    AgentDefaults,
+    Approval,
+    Artifact,
+    Call,
+    Evidence,
+    Fix,
+    Step,
+    Subagents,
+    Wait,
+    Work,
+    kinds_of,
+)
 from .suspicious import shown
 
 PARALLEL_MAX = 16
@@ -228,7 +243,31 @@ class Specs(Checks):
             outputs=outputs,
             **self._tries(work),
         )
+        if work.agent is not None and work.agent.subagents is not None:
+            spec = self._with_subagents(spec, work.agent.subagents, place)
         return self._with_fix(spec, work, place)
+
+    def _with_subagents(self, spec: StepSpec, subagents: Subagents, place: Section) -> StepSpec:
+        """What the plan says of the agent holds of what it spawns, but that it spawns and that it changes something.
+
+        The prompt is what the agent gives out."""
+        inner = place.below("agent", "subagents")
+        runtime = spec.body.get("runtime")
+        if runtime in RUNTIMES and not RUNTIMES[runtime].spawns:
+            able = ", ".join(f"`{name}`" for name, entry in RUNTIMES.items() if entry.spawns)
+            self._say(inner, f"runtime `{runtime}` cannot give out work as steps of the task; {able} can")
+        if place.item and place.depth == 1:
+            self._say(inner, "an item of a for_each has no items of its own; leave out one of the two")
+        most = subagents.max or SPAWNED
+        if most > SPAWNED_MAX:
+            self._add(inner, "max", f"is {most}, the limit is {SPAWNED_MAX}")
+        body = {name: value for name, value in spec.body.items() if name != "prompt"}
+        if subagents.model is not None:
+            body["model"] = subagents.model
+        evidence = {name: value for name, value in body.pop("evidence", {}).items() if name != "change"}
+        body |= {"evidence": evidence} if evidence else {}
+        item = replace(spec, body=body, outputs=dict(OUTPUTS), reads=self._read())
+        return replace(spec, item=self.number(item), parallel_max=min(most, SPAWNED_MAX))
 
     def _with_fix(self, spec: StepSpec, work: Work, place: Section) -> StepSpec:
         if work.on_failure is None:
@@ -404,8 +443,10 @@ class Specs(Checks):
             self._add(place, "inline", "runs inside the worker: no sandbox is around it; leave one of the two out")
         if network is False and kind == "agent":
             runtime = self.settings(work.agent).get("runtime")
-            if runtime in RUNTIMES and RUNTIMES[runtime].program is not None:
+            if runtime == ACP or (runtime in RUNTIMES and RUNTIMES[runtime].program is not None):
                 self._add(place, "network", f"runtime `{runtime}` is a program of its own and needs its model: true")
+            elif runtime in RUNTIMES and RUNTIMES[runtime].own_code:
+                self._add(place, "network", f"runtime `{runtime}` asks its model from inside of the sandbox: true")
         return {"sandbox": sandbox, **({} if network is None else {"network": network})}
 
     def _evidence(self, work: Work, evidence: Evidence, kind: str, place: Section) -> dict[str, Json]:
@@ -427,6 +468,8 @@ class Specs(Checks):
         self.template(agent.prompt, place, "prompt")
         settings = self.settings(agent)
         self.agent_settings(agent, place)
+        if agent.subagents is None and SPAWN in (agent.tools or ()):
+            self._add(place, "tools", f"names `{SPAWN}`; that an agent may give out work, `subagents: {{max: 4}}` says")
         if agent.recording is not None:
             self.template(agent.recording, place, "recording")
         if settings.get("runtime") is None:
@@ -442,22 +485,27 @@ class Specs(Checks):
     def agent_settings(self, agent: AgentDefaults, place: Section) -> None:
         """What must hold of an agent's runtime and tools, in a step or in the defaults."""
         runtime = agent.runtime
-        if runtime in LATER:
-            self._add(place, "runtime", f"`{runtime}` comes with a later version; this one knows {', '.join(RUNTIMES)}")
-        elif runtime is not None and runtime not in RUNTIMES:
-            hint = did_you_mean(runtime, (*RUNTIMES, *LATER)) or f"; this version knows {', '.join(RUNTIMES)}"
+        if runtime is not None and runtime not in RUNTIMES:
+            hint = did_you_mean(runtime, RUNTIMES) or f"; this version knows {', '.join(RUNTIMES)}"
             self._add(place, "runtime", f"{shown(runtime)} is not known{hint}")
+        entry = RUNTIMES.get(str(self.settings(agent).get("runtime")))
+        if agent.notes and entry is not None and not entry.notes:
+            able = ", ".join(f"`{name}`" for name, entry in RUNTIMES.items() if entry.notes)
+            self._add(place, "notes", f"are kept by {able} only")
         for word in ("tools", "ask", "deny"):
-            for n, rule in enumerate(getattr(agent, word) or ()):
-                self._rule(rule, place.below(word, n))
+            rules = getattr(agent, word) or ()
+            if rules and entry is not None and not entry.heeds_rules:
+                self._add(place, word, "would not hold: a graph calls its tools itself; ask by `interrupt` in it")
+            for n, rule in enumerate(rules):
+                self._rule(rule, place.below(word, n), any_tool=entry is not None and entry.own_code)
 
-    def _rule(self, rule: str, place: Section) -> None:
+    def _rule(self, rule: str, place: Section, *, any_tool: bool) -> None:
         try:
             tool, _ = parse(rule)
         except ValueError as error:
             self._say(place, str(error))
             return
-        if "*" not in tool and "." not in tool and tool not in TOOLS:
+        if not any_tool and "*" not in tool and "." not in tool and tool not in TOOLS:
             hint = did_you_mean(tool, TOOLS) or f"; there are {', '.join(TOOLS)}"
             self._say(place, f"tool {shown(tool)} is not known{hint}")
 
@@ -467,7 +515,7 @@ class Specs(Checks):
         for source in (self.defaults.agent, agent):
             if source is not None:
                 out |= source.model_dump(include=set(AgentDefaults.model_fields), exclude_none=True)
-        return out
+        return named(out)
 
     def _conflict(self, agent: Agent | None) -> int | None:
         """The spec that resolves a merge conflict; None without any agent: then a person is asked."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from longtask.agents.catalog import REQUESTS_MAX, RUNTIMES
-from longtask.core.policy import LOSSES_MAX, ROUNDS_MAX, WEIGHT, WINDOW_MAX
+from longtask.core.policy import LOSSES_MAX, ROUNDS_MAX, SPAWNED_MAX, WEIGHT, WINDOW_MAX
 
 from .fields import (
     Command,
@@ -35,6 +35,7 @@ from .fields import (
 )
 
 KINDS = ("run", "function", "agent", "approval", "wait", "artifact", "call")
+SPAWNED = 4  # at once, if a plan does not say how many
 Outputs = dict[str, TypeWord]
 Sandbox = Literal["none", "bubblewrap"]
 
@@ -71,7 +72,20 @@ class AgentDefaults(Words):
     )
     deny: Names | None = Field(default=None, description="Calls that it may not make.")
     limits: AgentLimits | None = Field(default=None, description="What a step may spend on its agent.")
+    notes: bool | None = Field(
+        default=None,
+        description="true: it may leave notes for later runs in the same workspace, and is told those of earlier ones.",
+    )
     options: dict[str, Any] | None = Field(default=None, description="Settings of this runtime alone.")
+
+
+class Subagents(Words):
+    """The agent may give out work to others like it: each task becomes a step of its own, and they run side by side."""
+
+    max: Positive | None = Field(
+        default=None, description=f"How many at once; {SPAWNED} if absent, at most {SPAWNED_MAX}."
+    )
+    model: Text | None = Field(default=None, description="Their model; the agent's own if absent.")
 
 
 class Agent(AgentDefaults):
@@ -81,6 +95,11 @@ class Agent(AgentDefaults):
     outputs: Outputs = Field(
         default_factory=dict,
         description="What it must hand over, by name and type; later steps read `steps.ID.outputs.NAME`.",
+    )
+    subagents: Subagents | None = Field(
+        default=None,
+        description="Whether it may give out work; absent: it may not.  What it says of tools, limits and sandbox "
+        "holds for each of them.",
     )
 
 

@@ -20,14 +20,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from longtask.agents import prompt, recorded
+from longtask.agents import notes, prompt, recorded, spawning
 from longtask.agents.catalog import REQUESTS_MAX, RUNTIMES
 from longtask.agents.journal import TREE, TURN
 from longtask.agents.outputs import mismatches
 from longtask.agents.programs import kind_of
 from longtask.agents.witness import VARIABLE
 from longtask.core.errors import BadPlan, LeaseLost, NotFound, Refused
-from longtask.core.model import Done, Failed, Json, JsonMap, Outcome, Parked, Released
+from longtask.core.model import Done, Expanded, Failed, Json, JsonMap, Outcome, Parked, Released
 from longtask.core.patience import mendable
 from longtask.redaction import redact_value
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
@@ -82,7 +82,8 @@ class AgentExecutor:
             start = self._start_frame(assignment)
             program = start["brief"]["program"]
             readable = [] if program is None else [Path(program).parent]
-            launched = launch(_equipped(assignment), "agent_child", place, self._render, bare=True, readable=readable)
+            bare = not _own_code(start["runtime"])
+            launched = launch(_equipped(assignment), "agent_child", place, self._render, bare=bare, readable=readable)
         except (BadPlan, NotFound) as error:
             return Ended(Failed(str(error), retryable=False))
         rows = [_for_child(row) for row in assignment.journal]
@@ -103,7 +104,7 @@ class AgentExecutor:
         runtime = body.get("runtime", RECORDED)
         news = prompt.news_of(a.cause)
         opening = prompt.compose(
-            as_text(self._render(body.get("prompt", ""), a.scope)),
+            self._work(a),
             outputs=a.spec.outputs,
             failure=a.failure,
             news=news,
@@ -122,10 +123,20 @@ class AgentExecutor:
             "cause": a.cause,
             "failure": a.failure,
             "requests_max": body.get("requests_max", REQUESTS_MAX),
+            "notes": list(a.notes) if body.get("notes") else None,
+            "spawned_max": 0 if a.spec.item is None else a.spec.parallel_max,
             "options": {"script": self._script(a)} if runtime == RECORDED else body.get("options", {}),
             "program": self._program_of(runtime),
         }
-        return {"runtime": runtime, "witness": os.environ.get(VARIABLE), "secrets": list(a.secrets), "brief": brief}
+        beside = {"witness": os.environ.get(VARIABLE), "secrets": list(a.secrets), "ended": spawning.ended(a.ended)}
+        return {"runtime": runtime, **beside, "brief": brief}
+
+    def _work(self, a: Assignment) -> str:
+        """What the plan says, or what an agent has given out, word for word."""
+        given = a.spec.body.get("prompt")
+        if given is None and "spawned" in a.scope:
+            return f"{spawning.OPENING}\n\n{a.scope['spawned']['prompt']}"
+        return as_text(self._render(given or "", a.scope))
 
     def _program_of(self, runtime: str) -> str | None:
         """Raises NotFound."""
@@ -324,10 +335,10 @@ class AgentHandle(Serving):
                 wrong = mismatches(result, self.assignment.spec.outputs)
                 if wrong:
                     return self._kept(Failed(f"{self.what}: its outputs are not the wanted ones: {'; '.join(wrong)}"))
-                return Done(result or {}, artifacts=(self._transcript(),))
+                return Done(result or {}, artifacts=(self._transcript(), *self._notes()))
             case Failed():
                 return self._kept(said)
-            case Parked():
+            case Parked() | Expanded():
                 tree = self._tree()
                 if isinstance(tree, Failed):
                     return self._kept(tree)
@@ -335,10 +346,20 @@ class AgentHandle(Serving):
                     return tree
                 if tree and not self.desk.checkpoint(max((row["n"] for row in self._rows), default=0), tree):
                     raise LeaseLost
+        if isinstance(said, Expanded):
+            return replace(said, listing={"run": self.assignment.run, **said.listing})
         return said
 
     def _kept(self, failed: Failed) -> Failed:
-        return Failed(failed.reason, failed.retryable, failed.digest, (self._transcript(),))
+        return Failed(failed.reason, failed.retryable, failed.digest, (self._transcript(), *self._notes()))
+
+    def _notes(self) -> tuple[JsonMap, ...]:
+        noted = notes.of_rows(self._rows) if self.assignment.spec.body.get("notes") else []
+        if not noted:
+            return ()
+        name = f"{notes.FOLDER}{self.assignment.step}.{self.assignment.attempt}.json"
+        kept = json.dumps(redact_value(noted), ensure_ascii=False).encode("utf-8", "replace")
+        return (self.desk.put_artifact(name, kept, "application/json"),)
 
     def _transcript(self) -> JsonMap:
         """The run so far, its earlier attempts included: one line for each call."""
@@ -352,6 +373,10 @@ class AgentHandle(Serving):
         text = "\n".join([json.dumps(head), *lines]) + "\n"
         name = f"{TRANSCRIPT}/{self.assignment.step}.{self.assignment.attempt}.jsonl"
         return self.desk.put_artifact(name, text.encode(), TRANSCRIPT_TYPE)
+
+
+def _own_code(runtime: str) -> bool:
+    return runtime in RUNTIMES and RUNTIMES[runtime].own_code
 
 
 def _equipped(assignment: Assignment) -> Assignment:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from longtask.agents.contract import AgentOutcome, Brief, runtime
-from longtask.agents.journal import Asks, Diverged, Halted, OutcomeUnknown, Seams
+from longtask.agents.journal import BOUND, Asks, Diverged, Halted, OutcomeUnknown, Seams, Spawns
 from longtask.agents.policy import Policy
 from longtask.agents.witness import Witness
 from longtask.core.errors import BadPlan
-from longtask.core.model import Failed, JsonMap, Parked, WaitingFor
+from longtask.core.model import Expanded, Failed, JsonMap, Parked, WaitingFor
 from longtask.redaction import mask_of
 from longtask.steps import child
 from longtask.steps.frames import Channel
@@ -40,17 +40,21 @@ def run(start: JsonMap, rows: list[JsonMap], channel: Channel) -> AgentOutcome:
             "cwd": Path(start["cwd"]),
             "policy": _policy(start["brief"]["policy"]),
             "inside": tuple(start["brief"]["inside"]),
+            "notes": None if start["brief"]["notes"] is None else tuple(start["brief"]["notes"]),
             "program": None if start["brief"]["program"] is None else Path(start["brief"]["program"]),
         }
     )
     hidden = mask_of(start["secrets"], shapes=False)
-    seams = Seams(rows, channel, Witness(brief.step, brief.run, start["witness"]), hidden.value, brief.cause)
+    witness = Witness(brief.step, brief.run, start["witness"])
+    seams = Seams(rows, channel, witness, hidden.value, brief.cause, start.get("ended"))
     if seams.replaying:
         channel.send("note", text=f"goes on: {len(rows)} calls of this run are in its journal and are not made again\n")
     try:
         outcome = runtime(start["runtime"]).run(brief, seams, channel)
     except Asks as asks:
         return Parked(WaitingFor.USER, asks.question, 0)
+    except Spawns as spawns:
+        return Expanded(len(spawns.tasks), {BOUND: spawns.bound, "tasks": list(spawns.tasks)})
     except (Diverged, OutcomeUnknown) as error:
         return Failed(str(error), retryable=isinstance(error, Diverged))
     except BadPlan as error:

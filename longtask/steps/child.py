@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import longtask
-from longtask.core.model import Done, Failed, JsonMap, Outcome, Parked, Question, WaitingFor
+from longtask.core.model import Done, Expanded, Failed, JsonMap, Outcome, Parked, Question, WaitingFor
 from longtask.core.policy import REASON_LENGTH_MAX
 from longtask.steps.frames import Channel, Frame, FrameError, WorkerGone
 
@@ -77,10 +77,12 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
         case Parked():
             fields = {"waiting_for": str(outcome.waiting_for), "due_at": outcome.due_at}
             return {"outcome": "parked", **fields, "question": dict(outcome.question)}
-    raise AssertionError(f"a child answers done, failed or parked, not {outcome!r}")
+        case Expanded():
+            return {"outcome": "expanded", **outcome.listing}
+    raise AssertionError(f"a child answers done, failed, parked or expanded, not {outcome!r}")
 
 
-def outcome_of(frame: JsonMap) -> Done | Failed | Parked:
+def outcome_of(frame: JsonMap) -> Done | Failed | Parked | Expanded:
     """What an `outcome` frame says.  Raises FrameError."""
     try:
         match frame["outcome"]:
@@ -91,6 +93,9 @@ def outcome_of(frame: JsonMap) -> Done | Failed | Parked:
                 return Failed(str(frame["reason"]), bool(frame["retryable"]), digest)
             case "parked":
                 return _parked(WaitingFor(frame["waiting_for"]), dict(frame["question"]), frame["due_at"])
+            case "expanded":
+                tasks = [{"name": str(task["name"]), "prompt": str(task["prompt"])} for task in frame["tasks"]]
+                return Expanded(len(tasks), {"bound": str(frame["bound"]), "tasks": tasks})
     except (KeyError, ValueError, TypeError) as error:
         wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise FrameError(f"frame 'outcome': {wrong}") from error

@@ -12,7 +12,7 @@ A child process never opens the store.  It speaks length-prefixed JSON frames wi
                        `changed`: a tool that may have written; the worker saves the worktree before it answers
     child → worker (no answer)
       output   {stream, text}      progress {done, total, text}      note {text}
-      outcome  {outcome: done|failed|parked, …}               the last frame
+      outcome  {outcome: done|failed|parked|expanded, …}      the last frame
     worker → child (first frame)
       start    {spec, prompt, cwd, run, attempt, journal: [rows], cause, failure, …}
 
@@ -52,6 +52,10 @@ class Assignment:
     checkpoint: tuple[int, str | None] | None = None  # (journal position, tree) of the newest of the run
     journal: tuple[JsonMap, ...] = ()  # begun and finished turns and tool calls of the run
     when_failed: WhenFailed = WhenFailed.STOP
+    # of an agent's run that waits for what it has spawned last: {bound, ends: [{step, state, result, reason}], apart},
+    # the last of them paths in which its worktree could not be joined with what was merged meanwhile
+    ended: JsonMap | None = None
+    notes: tuple[JsonMap, ...] = ()  # of earlier runs of agents in its workspace, if its plan says so: {step, text}
     items: int = 0  # of a for_each that has expanded: now it collects
     listing: Json = None  # of a for_each: the list of an earlier expansion
     workspace: JsonMap | None = None  # of the plan: base, setup, cache

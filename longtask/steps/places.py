@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from longtask.agents.journal import resume_tree
+from longtask.agents.journal import resume_tree, waits_for
 from longtask.core.errors import LeaseLost, Refused, WorkspaceError
 from longtask.core.model import Done, Failed, JsonMap, Kind, Outcome
 from longtask.redaction import mask_of
@@ -34,15 +34,19 @@ POLL_S = 0.05
 
 
 class ToldConflicts:
-    """An executor whose conflict steps are told head and paths as they are in their own folder: the head may have moved
-    after the conflict was found."""
+    """An executor whose steps are told of conflicts as they are in their own folder: a conflict step of head and paths,
+    since the head may have moved after the conflict was found; a run that goes on of what keeps it from the head."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
 
     def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
-        wt = read_worktree(place) if assignment.conflict and place is not None else None
-        if wt is not None:
+        told = assignment.conflict or assignment.ended
+        wt = read_worktree(place) if told and place is not None else None
+        if wt is not None and assignment.ended:
+            ended = {**assignment.ended, "apart": [shown(path) for path in wt.apart]}
+            assignment = replace(assignment, ended=ended)
+        if wt is not None and assignment.conflict:
             paths = [shown(path) for path in wt.conflicts]
             conflict = {**(assignment.conflict or {}), "head": wt.base, "paths": paths}
             assignment = replace(assignment, conflict=conflict)
@@ -98,6 +102,9 @@ class Places:
         tree, base = None, assignment.base
         if assignment.journal and (saved := resume_tree(assignment.journal, assignment.checkpoint)) is not None:
             tree, base = saved_at(saved)
+        apart: Sequence[str] = ()
+        if base != assignment.base and waits_for(assignment.journal, assignment.ended):
+            tree, base, apart = self._on_head(workspace, assignment, tree, base)
         where = (assignment.task_id, assignment.step, assignment.attempt)
         for earlier in range(1, assignment.attempt):  # what a killed worker has left: the run goes on from `tree`
             path = task_folder(self._home, assignment.task_id) / attempt_name(assignment.step, earlier)
@@ -107,7 +114,19 @@ class Places:
                 return workspace.conflict_checkout(*where, base, assignment.conflict["commit"], tree, aside=aside)
             except Refused:
                 pass  # the head has moved, and the two sides join by themselves now: there is nothing left to do
-        return workspace.checkout(*where, base, tree, aside=aside)
+        return workspace.checkout(*where, base, tree, aside=aside, apart=apart)
+
+    def _on_head(
+        self, workspace: Workspace, assignment: Assignment, tree: str | None, base: str
+    ) -> tuple[str | None, str, Sequence[str]]:
+        """Tree and base of a run that has waited for what it spawned: it goes on upon the head, which holds that, with
+        what it had changed itself on top; or as it was, and the paths that keep it there."""
+        head = assignment.base
+        assert head is not None
+        if tree is None:
+            return None, head, ()
+        moved = workspace.moved(assignment.task_id, base, tree, head)
+        return (moved, head, ()) if isinstance(moved, str) else (tree, base, moved.paths)
 
     def _set_up(
         self,
@@ -260,6 +279,8 @@ class Places:
 
 # A run stays on the base that it began on: there its journal was written, and there its files come from.  The tree of a
 # checkpoint on a newer head would take back what others have merged since; the merge queue joins the two sides instead.
+# It moves on in one place, where its own journal says so: when what it has spawned has ended.  The row of that call
+# takes the new tree and base together, so that a kill before it leaves the old ones, and after it nothing looks back.
 
 
 def checkpoint_name(tree: str, base: str) -> str:

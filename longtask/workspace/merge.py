@@ -57,6 +57,13 @@ def merge(hub: Hub, head: str, commit: str, message: str) -> Merged | Conflict:
     return Merged(merged)
 
 
+def moved(hub: Hub, task_id: str, base: str, tree: str, head: str) -> str | Conflict:
+    """What `tree` has changed of `base`, on top of `head`, which contains `base`: the id of a tree."""
+    need(hub, base, tree, head, task_id=task_id)
+    made = _merge_trees(hub, head, commit_tree(hub, tree, (base,), "Work in progress\n"))
+    return Conflict(made.paths, made.messages) if made.paths else made.tree
+
+
 def conflict_checkout(
     hub: Hub,
     task_id: str,

@@ -32,7 +32,8 @@ class Worktree:
     """One attempt's folder.  Paths are absolute.
 
     `merges`: the commit that is being joined to `base`, if this is the worktree of a conflict; `conflicts` are its
-    paths.  `aside`: paths that are never saved (the plan's `cache`).  `start_tree`: the files as they were put there;
+    paths.  `aside`: paths that are never saved (the plan's `cache`).  `apart`: those that keep a checkpoint's files
+    from being moved upon the head (`merge.moved`).  `start_tree`: the files as they were put there;
     `ready_tree`: as the set-up has left them, which is where the attempt's own changes begin.
     """
 
@@ -47,6 +48,7 @@ class Worktree:
     aside: tuple[str, ...] = ()
     start_tree: str = ""
     ready_tree: str = ""
+    apart: tuple[str, ...] = ()
 
     @property
     def tmp_path(self) -> Path:
@@ -105,6 +107,7 @@ def checkout(
     aside: Sequence[str] = (),
     joined: Joined | None = None,
     keep_existing: bool = False,
+    apart: Sequence[str] = (),
 ) -> Worktree:
     """A fresh worktree at `base`, or with the files of `tree` (a checkpoint) and their difference to `base` as changes.
 
@@ -126,6 +129,7 @@ def checkout(
         aside=tuple(inner_path(name) for name in aside),
         start_tree=start_tree,
         ready_tree=start_tree,
+        apart=tuple(apart),
     )
     remove(hub.home, path)
     for folder in (wt.own_path, wt.tmp_path, wt.path):
@@ -203,8 +207,9 @@ def read_worktree(path: Path) -> Worktree | None:
     """The worktree that another process made; None: there is none, or it is half made."""
     try:
         known = json.loads(path.with_name(path.name + ".own").joinpath("worktree.json").read_bytes())
-        known.update({field: tuple(known[field]) for field in ("conflicts", "aside")})
-        known.setdefault("start_tree", known["base_tree"])  # records of older versions have neither
+        known.setdefault("apart", ())  # records of older versions lack some
+        known.update({field: tuple(known[field]) for field in ("conflicts", "aside", "apart")})
+        known.setdefault("start_tree", known["base_tree"])
         known.setdefault("ready_tree", known["start_tree"])
         return Worktree(path=path, **known)
     except FileNotFoundError:

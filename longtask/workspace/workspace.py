@@ -109,11 +109,16 @@ class Workspace:
         tree_id: str | None = None,
         keep_existing: bool = False,
         aside: Sequence[str] = (),
+        apart: Sequence[str] = (),
     ) -> Worktree:
         """A fresh worktree at `base`, with the files of `tree_id` (a checkpoint) if given, never saving `aside`."""
         return tree.checkout(
-            self.hub, task_id, step, attempt, base, tree=tree_id, keep_existing=keep_existing, aside=aside
+            self.hub, task_id, step, attempt, base, tree=tree_id, keep_existing=keep_existing, aside=aside, apart=apart
         )
+
+    def moved(self, task_id: str, base: str, tree_id: str, head: str) -> str | Conflict:
+        """The files of a checkpoint on `base`, as they are upon `head`, which contains `base`: a tree."""
+        return merge.moved(self.hub, task_id, base, tree_id, head)
 
     def conflict_checkout(
         self,

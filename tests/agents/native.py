@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agents.native_worker import PATIENCE_S, BlockDesk, Work
-from tests.agents.worker import git, save_tree
+from tests.agents.worker import git, save_tree, task_of
 from tests.cli.shell import until
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +102,7 @@ class Running:
 
     def left(self) -> list[str]:
         """Processes of this attempt."""
-        mark = f"LONGTASK_MARK=task/core/{self.site.attempts}".encode()
+        mark = f"LONGTASK_MARK={task_of(str(self.site.folder))}/core/{self.site.attempts}".encode()
         return [command for command, environ in _processes() if any(mark in word for word in environ)]
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError, ModelRateLimitError
 
-from longtask.agents.builtin.request import RESET_MAX_S, seconds_to_reset
+from longtask.agents.builtin.request import seconds_to_reset
+from longtask.agents.provider import RESET_MAX_S
 
 NOW = 1_800_000_000.0
 

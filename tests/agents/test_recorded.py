@@ -13,7 +13,7 @@ from longtask.agents.policy import Policy
 from longtask.agents.recorded import BANNER, Recorded, check, choose
 from longtask.agents.witness import Witness
 from longtask.core.errors import BadPlan, NotFound
-from longtask.core.model import Done, Failed
+from longtask.core.model import Done, Failed, JsonMap
 from tests.agents.line import Book
 
 LAST = {"text": "Done."}
@@ -23,11 +23,12 @@ def recording(*turns: dict[str, Any], **run: Any) -> dict[str, Any]:
     return {"recording": 1, "runs": [{"step": "core", "turns": [*turns, LAST], **run}]}
 
 
-def play(book: Book, root: Path, *turns: dict[str, Any], **brief: Any) -> AgentOutcome:
+def play(book: Book, root: Path, *turns: dict[str, Any], ended: JsonMap | None = None, **brief: Any) -> AgentOutcome:
     script = {"source": "demo.yaml", "step": "core", "turns": list(turns)}
     check({"recording": 1, "runs": [{"step": "core", "turns": list(turns)}]}, "demo.yaml")
     given = Brief("core", 1, 1, "Do it.", root, options={"script": script}, **brief)
-    return Recorded().run(given, Seams(book.journal(), book, Witness("core", 1, None), cause=given.cause), book)
+    seams = Seams(book.journal(), book, Witness("core", 1, None), cause=given.cause, ended=ended)
+    return Recorded().run(given, seams, book)
 
 
 def tools(*calls: dict[str, Any], **more: Any) -> dict[str, Any]:

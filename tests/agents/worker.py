@@ -13,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -135,9 +136,14 @@ def restore_tree(hub: Path, place: Path, tree: str) -> None:
     git(f"--git-dir={hub}", f"--work-tree={place}", "checkout-index", "--all", "--force", index=index)
 
 
+def task_of(folder: str) -> str:
+    """An attempt ends what older ones of its step have left on this machine: no two stories may be one step."""
+    return f"task-{zlib.crc32(folder.encode()):08x}"
+
+
 def assignment(story: Story, desk: FileDesk) -> Assignment:
     return Assignment(
-        task_id="task",
+        task_id=task_of(story.folder),
         task_name="t",
         step="core",
         attempt=story.attempt,

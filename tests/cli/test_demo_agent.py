@@ -32,7 +32,7 @@ def test_the_recording_is_a_script_for_every_agent(place: Path, agent: str):
 def test_the_plan_names_the_agent_and_its_model(place: Path):
     prepare_agent("builtin", place, place, "openai-chat:recorded", print)
     assert "agent: {runtime: builtin, model: 'openai-chat:recorded'}" in (place / PLAN).read_text()
-    with pytest.raises(BadPlan, match="there is claude-code, codex, builtin"):
+    with pytest.raises(BadPlan, match="there is claude-code, codex, opencode, builtin"):
         prepare_agent("nobody", place, place, None, print)
 
 

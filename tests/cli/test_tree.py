@@ -22,7 +22,7 @@ NOW = 1_750_000_000_000
 
 def step(key: str, state: StepState = S.BLOCKED, **more: Any) -> Step:
     times = {"began_at": NOW - 5_000, "ended_at": NOW - 3_000} if state in (S.COMPLETED, S.FAILED) else {}
-    return Step(key, Kind.RUN, state=state, **{**times, **more})
+    return Step(key, more.pop("kind", Kind.RUN), state=state, **{**times, **more})
 
 
 def picture(
@@ -38,7 +38,7 @@ def shown(*steps: Step, width: int = 0, height: int = 0, **more: Any) -> list[st
 
 
 def test_whoever_looks_is_warned_when_a_limit_is_near():
-    def head(**more: int) -> tuple[str, str]:
+    def head(**more: Any) -> tuple[str, str]:
         found = picture(step("a", S.RUNNING))
         line = lines(replace(found, task=found.task._replace(**more)))[0]
         return line[-1][0].strip(), line[-1][1]
@@ -72,6 +72,21 @@ def test_items_of_a_for_each_are_folded_under_it():
     assert any("· each" in line and "500/800 items" in line for line in text)
     assert "      ✓ 499 items completed" in text and any("✗ each[9]" in line for line in text)
     assert len(text) < 10
+
+
+def test_what_an_agent_has_spawned_stands_under_it_and_is_counted_while_it_waits():
+    spawned = [
+        step(key, state, kind=Kind.AGENT, role=Role.ITEM, owner="lead", item=n, expansion=expansion)
+        for key, state, n, expansion in (
+            ("lead[0]", S.COMPLETED, 0, 1), ("lead[0]~2", S.COMPLETED, 0, 2), ("lead[1]~2", S.RUNNING, 1, 2),
+        )
+    ]  # fmt: skip
+    lead = step("lead", kind=Kind.AGENT, attempt=2, items=2, items_ended=1, expansion=2)
+    text = shown(lead, *spawned)
+    assert any("· lead" in line and "attempt 2  1/2 subagents" in line for line in text)
+    assert [line.split()[1] for line in text if "lead[" in line] == ["lead[0]", "lead[0]~2", "lead[1]~2"]
+    ended = shown(lead._replace(state=S.COMPLETED, items_ended=2), *spawned)
+    assert not any("subagents" in line for line in ended)
 
 
 @pytest.mark.parametrize("height", [4, 8, 12, 20])

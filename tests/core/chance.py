@@ -54,8 +54,9 @@ class Player:
             StepSpec(Kind.FOR_EACH, item=0, parallel_max=2),
             StepSpec(Kind.FOR_EACH, item=3, parallel_max=1 + self.choose(3), failures_max=1),
             StepSpec(Kind.RUN, losses_max=0),
+            StepSpec(Kind.AGENT, item=1, parallel_max=3, commits=True, conflict=1, failures_max=1, fix=0),
         ]
-        mix = self.one([[0, 1, 1, 2, 3, 3, 4, 5, 6], [0, 1, 1, 2, 3, 3, 4, 5, 6], [1, 1, 3], [4, 5]])
+        mix = self.one([[0, 1, 1, 2, 3, 3, 4, 5, 6], [0, 1, 1, 2, 3, 3, 4, 5, 6, 7], [1, 1, 3], [4, 5], [0, 7, 7]])
         steps: list[Planned] = []
         ifs: dict[str, bool | str] = {}
         for n in range(1 + self.choose(7)):
@@ -122,6 +123,9 @@ class Player:
         elif row.kind is Kind.FOR_EACH and not row.items and self.often(80):
             whole = row.listing if row.listing is not None else list(range(self.choose(6)))
             play.finish(key, Expanded(len(whole), whole))
+        elif row.kind is Kind.AGENT and play.specs[row.spec].item is not None and self.often(40):
+            length = 1 + self.choose(3)
+            play.finish(key, Expanded(length, {"run": row.run, "bound": row.attempt, "tasks": [""] * length}))
         else:
             play.finish(key, self.one([play.done(key)] * 5 + [
                 Failed("boom"), Failed("boom"), Failed("boom", digest="d"), Failed("boom", digest="e"),

@@ -1,6 +1,6 @@
 """The process that is killed.
 
-    work HOME [--at POINT --hit N [--freeze]] [--until-asked] [--name W]    a worker, until the task has ended
+    work HOME [--at POINT --hit N [--freeze]] [--until-asked] [--name W] [--lease-ms N]    a worker, until the task ends
     answer HOME STEP WORD [--at POINT --hit N]                              a person answers
 
 `python -m tests.crash.driver ...` starts one by hand.  Backoffs are short, as is the lease: the rest is what
@@ -47,6 +47,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--freeze", action="store_true")
     parser.add_argument("--until-asked", action="store_true")
     parser.add_argument("--name")
+    parser.add_argument("--lease-ms", type=int, default=LEASE_MS)
     given = parser.parse_args(words)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(process)d %(message)s")
     vars(decide)["backoff_ms"] = lambda tries, first_ms=0: BACKOFF_MS
@@ -63,7 +64,7 @@ def main(words: Sequence[str]) -> int:
         task = parts.store.get_task(task_id)
         return task.ended or (given.until_asked and status(task) in NOT_MOVING)
 
-    running = boot.make_loop(parts, slots=4, lease_ms=LEASE_MS, id=given.name)
+    running = boot.make_loop(parts, slots=4, lease_ms=given.lease_ms, id=given.name)
     running.loop.run(ended)
     running.close()
     return 0

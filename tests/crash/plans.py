@@ -156,6 +156,47 @@ LONG_WORDS = """
 """
 
 
+# An agent that gives out work twice, with a change of its own that nobody else sees meanwhile.
+SPAWN = """
+    longtask: 1
+    name: spawn
+    workspace: {repo: .}
+    defaults: {agent: {runtime: recorded, recording: RECORDING}}
+    stages:
+      - name: change
+        steps:
+          - {id: lead, agent: {prompt: "Lead it.", subagents: {max: 2}}}
+      - name: check
+        steps:
+          - id: check
+            run: |
+              printf 'one\\nmore\\ntwo\\nmore\\nmine\\n' | cmp - sum.txt && [ "$(wc -l < a.txt)" = 3 ]
+"""
+SPAWN_WORDS = """
+    recording: 1
+    runs:
+      - step: lead
+        turns:
+          - text: Mine first.
+            tools:
+              - {tool: write, path: mine.txt, content: "mine\\n"}
+              - {tool: spawn, tasks: [{name: a, prompt: "More in a.txt."}, {prompt: "More in b.txt."}]}
+            usage: {tokens_in: 10, price: 0.001}
+          - text: All of it.
+            tools: [{tool: shell, command: "cat a.txt b.txt mine.txt >> sum.txt"}]
+            usage: {tokens_in: 10, price: 0.001}
+          - text: And once more.
+            tools: [{tool: spawn, tasks: [{prompt: "Still more in a.txt."}]}]
+            usage: {tokens_in: 10, price: 0.001}
+          - {text: Done.}
+      - step: "lead[[]*"
+        turns:
+          - tools: [{tool: shell, command: "case $LONGTASK_STEP in *1]) f=b.txt;; *) f=a.txt;; esac; echo more >> $f"}]
+            usage: {tokens_in: 10, price: 0.001}
+          - {text: Done., outputs: {answer: "There is more."}}
+"""
+
+
 def one(folder: Path, database: str | None = None) -> Scene:
     return Scene(folder, database, ONE, ONE_WORDS)
 
@@ -176,4 +217,8 @@ def long(folder: Path, database: str | None = None) -> Scene:
     return Scene(folder, database, LONG, LONG_WORDS)
 
 
-PLANS = {plan.__name__: plan for plan in (one, clash, ask, fix, long)}
+def spawn(folder: Path, database: str | None = None) -> Scene:
+    return Scene(folder, database, SPAWN, SPAWN_WORDS)
+
+
+PLANS = {plan.__name__: plan for plan in (one, clash, ask, fix, long, spawn)}

@@ -48,6 +48,7 @@ CALLS: dict[str, tuple[Any, str]] = {
     "workspace.commit": (Workspace, "commit"),
     "workspace.remove": (Workspace, "remove"),
     "workspace.merge": (Workspace, "merge"),
+    "workspace.moved": (Workspace, "moved"),
     "workspace.advance": (Workspace, "advance"),
     "workspace.publish": (Workspace, "publish"),
     "merger.follow": (GitMerger, "follow"),

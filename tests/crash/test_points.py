@@ -36,6 +36,8 @@ SOME = [
     case("ask", "after:StepParked", "answer before:StepWoken", "answer after:StepWoken", "before:TaskCompleted"),
     # a fix is put in front; blocks of a group are released and not committed
     case("fix", "after:FixRequested", "store.group.release#5"),
+    # given out and not recorded; recorded; merged with its owner still blocked; upon the new head and not on record
+    case("spawn", "before:StepExpanded", "after:StepExpanded", "after:StepMerged", "workspace.moved.after"),
     # inside a tool, inside a command; with what they have started in sessions of their own
     case("long", "file:tool", "file:command"),
 ]
@@ -85,6 +87,13 @@ ALL = [
         "after:StepClaimed", "before:StepCompleted", "after:StepCompleted", "artifacts.rename.before",
         "artifacts.rename.after", "artifacts.put.after#2", "before:TaskCompleted", "after:TaskCompleted")),
     case("long", "file:tool", "file:command", "before:StepCompleted"),
+    *each("spawn", {
+        ":StepExpanded": (1, 2), ":StepsAdded": (1, 2), ":StepClaimed": (2, 3, 4), ":StepDelivered": (1, 2, 3),
+        ":StepMerged": (1, 2, 3), ":StepUnblocked": (1, 2), "workspace.moved": (1, 2), "dispatch.report": (1, 2, 3, 4),
+        "dispatch.journal_started": (4, 7, 10, 12), "dispatch.journal_done": (3, 6, 9, 11),
+        "dispatch.checkpoint": (2, 4, 5), "places.prepare": (2, 3, 4), "places.keep": (1, 2, 3, 4),
+        "places.save_tree": (2, 3, 5), "workspace.commit": (1, 2, 3),
+    }),
 ]  # fmt: skip
 
 QUICK = [*SOME, *(replace(case, served=True) for case in SOME)]

@@ -136,6 +136,7 @@ class World:
         self.acts: dict[str, list[Act]] = {}
         self.begun: list[Assignment] = []
         self.hanging: dict[tuple[str, int], Acting] = {}
+        self.lines: dict[tuple[str, int], Line] = {}  # by step and attempt
         self.slots = slots
         self._ids = itertools.count(1)
         self.store = SqliteStore(path, lambda: self.now, trace=trace, fault=fault)
@@ -187,6 +188,7 @@ class World:
     def start(self, assignment: Assignment, desk: Line, place: Path | None) -> Handle:
         """The executor of what works."""
         self.begun.append(assignment)
+        self.lines[assignment.step, assignment.attempt] = desk
         named = [acts for pattern, acts in self.acts.items() if fnmatchcase(assignment.step, pattern)]
         exact = self.acts.get(assignment.step)
         acts = exact or (named[0] if named else [self.joined if assignment.conflict else Done()])

@@ -2,13 +2,13 @@
 
 import pytest
 
-from longtask.agents.catalog import LATER, RUNTIMES
+from longtask.agents.catalog import RUNTIMES
 from longtask.core.errors import BadPlan
 from longtask.plan import Plan, compile_plan, load
 from tests.plan.texts import AGENT, HEAD, REPO, problems, said, steps
 
 ONE = "steps: [{id: a, run: x}]\n"
-KNOWN, COMING = ", ".join(RUNTIMES), LATER[-1]
+KNOWN = ", ".join(RUNTIMES)
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,12 @@ KNOWN, COMING = ", ".join(RUNTIMES), LATER[-1]
             ],
         ),
         (
-            HEAD
-            + f"defaults: {{env: {{A: '${{{{ steps.x }}}}'}}, timeout: 0s, silence: 5, agent: {{runtime: {COMING}}}}}\n"
-            + ONE,
+            HEAD + "defaults: {env: {A: '${{ steps.x }}'}, timeout: 0s, silence: 5, agent: {runtime: gpt}}\n" + ONE,
             [
                 "3:21: defaults.env.A: 'steps' is not known here; only `task.` is",
                 "3:49: defaults.timeout must be longer than nothing; leave it out for no limit",
                 "3:62: defaults.silence 5 has no unit; write 5s, 5m or 5h",
-                f"3:82: defaults.agent.runtime `{COMING}` comes with a later version; this one knows {KNOWN}",
+                f"3:82: defaults.agent.runtime 'gpt' is not known; this version knows {KNOWN}",
             ],
         ),
         (
@@ -240,8 +238,12 @@ def test_what_stands_above_the_steps(text, messages):
             f"(this version knows {KNOWN})",
         ),
         (
-            f"{{id: a, agent: {{prompt: x, runtime: {COMING}}}}}",
-            f"step 'a': agent.runtime `{COMING}` comes with a later version; this one knows {KNOWN}",
+            "{id: a, agent: {prompt: x, runtime: langgraph, ask: [pay]}}",
+            "step 'a': agent.ask would not hold: a graph calls its tools itself; ask by `interrupt` in it",
+        ),
+        (
+            "{id: a, agent: {prompt: x, runtime: openai-agents}, sandbox: bubblewrap, network: false}",
+            "step 'a': network runtime `openai-agents` asks its model from inside of the sandbox: true",
         ),
         (
             "{id: a, agent: {prompt: x, runtime: recoded}}",
@@ -263,7 +265,7 @@ def test_what_stands_above_the_steps(text, messages):
         ),
         (
             "{id: a, agent: {prompt: x, runtime: recorded, recording: r, tools: [bash]}}",
-            "step 'a': tool 'bash' is not known; there are read, write, edit, shell, search, ask_person",
+            "step 'a': tool 'bash' is not known; there are read, write, edit, shell, search, ask_person, spawn, note",
         ),
         (
             "{id: a, agent: {prompt: x, runtime: recorded, recording: r, outputs: {n: list}}, outputs: {n: list}}",
@@ -278,7 +280,7 @@ def test_what_stands_above_the_steps(text, messages):
                 f"{{id: a, agent: {{prompt: x, runtime: recorded, recording: r, {word}: x}}}}",
                 f"step 'a': `{word}` comes with a later version of the language; leave it out",
             )
-            for word in ("mcp", "skills", "memory", "subagents")
+            for word in ("mcp", "skills", "memory")
         ),
         # approval
         ("{id: a, approval: {}}", "step 'a': approval.ask is missing"),
@@ -687,3 +689,11 @@ def test_a_loaded_plan_keeps_its_places_for_the_compiler():
     plan.steps[1].needs = ["zzz"]
     with pytest.raises(BadPlan, match=r"p.yaml:5:5: step 'b' needs \['zzz'\]: no such step"):
         compile_plan(plan)
+
+
+def test_tools_of_the_users_own_code_have_any_name():
+    agent = (
+        '{prompt: x, runtime: openai-agents, options: {agent: "desk:agent"}, ask: [refund, "pay(A-*)"], deny: [web]}'
+    )
+    spec = compile_plan(load(HEAD + f"steps: [{{id: a, agent: {agent}}}]\n")).specs[0]
+    assert spec.body["ask"] == ["refund", "pay(A-*)"]

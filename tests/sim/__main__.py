@@ -9,6 +9,7 @@ import sys
 import time
 
 from .hosting import POSTGRESQL, SQLITE
+from .plans import Odds
 from .world import play
 
 
@@ -20,13 +21,14 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print what happens")
     parser.add_argument("--all", action="store_true", help="go on after a failure")
     parser.add_argument("--database", choices=(SQLITE, POSTGRESQL), default=SQLITE, help="where the tasks are kept")
+    parser.add_argument("--spawn", type=float, default=0, help="per cent of agents that give out work")
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
     first = secrets.randbelow(10**8) if args.first is None else args.first
     seeds = [args.seed] if args.seed is not None else range(first, first + args.seeds)
     failed, began = [], time.monotonic()
     for seed in seeds:
-        wrong = play(seed, verbose=args.verbose, database=args.database)
+        wrong = play(seed, Odds(spawn=args.spawn), verbose=args.verbose, database=args.database)
         if wrong is not None:
             print(wrong, flush=True)
             failed.append(seed)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from longtask.core.errors import BadPlan, LeaseLost, Refused, WorkspaceError
 from longtask.core.model import (
     Done,
+    Expanded,
     Failed,
     Json,
     JsonMap,
@@ -32,6 +33,7 @@ from longtask.steps.wait import WaitExecutor
 from .checks import Onlooker
 from .plans import Odds
 from .repo import Repo
+from .spawns import seams_of, spawned, tasks_of
 
 LARGE = "x" * 5_000
 
@@ -145,6 +147,8 @@ class ScriptHandle:
         self._done = {row["n"]: row for row in assignment.journal if row["done"]}
         self._n = 0
         self._at = "begin"
+        self._spawned = 0  # lists that were given out and have ended
+        self._expanded: Expanded | None = None  # what it answers with
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -162,9 +166,27 @@ class ScriptHandle:
                 return None
         if world.now < self.until and not (world.calm and self.act == "hang"):
             return None
-        said = outcome(world, self.act, self.assignment)
+        if not self._spawns():
+            return None
+        said = self._expanded or outcome(world, self.act, self.assignment)
         world.interlude(world.odds.absence, long=True)
         return self._end(said)
+
+    def _spawns(self) -> bool:
+        """Work is given out, list after list, until one has not ended.  False: more in the next round."""
+        a = self.assignment
+        lengths = a.spec.body.get("spawns", ())
+        while self._spawned < len(lengths) and self._expanded is None:
+            n = self._calls + self._spawned + 1
+            tasks = tasks_of(a, n, lengths[self._spawned])
+            self.world.interlude(self.world.odds.absence, long=True)
+            said = spawned(a, seams_of(a, self.desk, n - 1), tasks)
+            if isinstance(said, Expanded):
+                self._expanded = said
+                return self.world.often(50)
+            self.world.onlooker.told(a, n, said)
+            self._spawned += 1
+        return True
 
     def _end(self, said: Outcome) -> Outcome:
         self.alive = False

@@ -59,6 +59,18 @@ MERGES = {
     "files": "abcdefgh",
 }
 
+SPAWNS = {
+    "spawn": 100,
+    "kinds": ("agent",),
+    "acts": ("done",),
+    "failing": 0,
+    "conditional": 0,
+    "mutex": 0,
+    "stages_max": 1,
+    "steps_max": 4,
+    "rounds": 120,
+}
+
 MUTANTS = (
     Mutant(
         "fence ignored in report",
@@ -294,6 +306,28 @@ MUTANTS = (
         '    if task.admits < (1 if step.pool == POOL_SYSTEM else 2):\n        raise Refused(f"task',
         '    if task.admits < 1:\n        raise Refused(f"task',
         STALE | {"acts": ("hang",)},
+    ),
+    Mutant(
+        "later spawn answered with the first's ends",
+        DISPATCH,
+        "decide.item_key(step.key, index, step.expansion)",
+        "decide.item_key(step.key, index, 1)",
+        SPAWNS,
+    ),
+    Mutant(
+        "spawn of another run taken for its own",
+        DISPATCH,
+        '        if listing["run"] != step.run:',
+        "        if False:",
+        SPAWNS
+        | {"acts": ("fail",), "failing": 100, "fix": 100, "calls_max": 1, "kill": 30, "steps_max": 3, "tasks_max": 1},
+    ),
+    Mutant(
+        "spawned by the first list again",
+        MACHINE,
+        "step.listing if fact.listing is None else fact.listing",
+        "fact.listing if fact.expansion == 1 else step.listing",
+        SPAWNS,
     ),
     Mutant(
         "fence not taken for share",

@@ -86,6 +86,8 @@ class Onlooker:
         if this in self.starts:
             raise Found("once", f"step {a.step!r}: attempt {a.attempt} is begun twice")
         self.starts[this] = a
+        if "spawned" in a.scope and row.attempt == a.attempt and row.open:
+            self._given(a, row)
         done = self.seen.get(a.task_id, Seen()).completed.get(a.step)
         if done is not None and a.attempt > done:
             raise Found("once", f"step {a.step!r} has completed with attempt {done}, and {a.attempt} begins")
@@ -98,6 +100,14 @@ class Onlooker:
         saved = self.checkpoints.get((a.task_id, a.step, a.run), 0)
         if saved and (a.checkpoint is None or a.checkpoint[0] < saved or a.checkpoint[1] != f"tree {a.checkpoint[0]}"):
             raise Found("checkpoint", f"step {a.step!r} run {a.run}: saved at {saved}, goes on from {a.checkpoint}")
+
+    def _given(self, a: Assignment, row: Step) -> None:
+        """What was spawned does what was given out to it, by the call that made it."""
+        assert row.owner is not None
+        (call,) = [c for c, made in self._spawned(a.task_id, row.owner).items() if any(a.step in keys for keys in made)]
+        wanted = f"{row.owner} call {call[1]} task {row.item}"
+        if a.scope["spawned"]["prompt"] != wanted:
+            raise Found("spawn", f"step {a.step!r} is to do {a.scope['spawned']['prompt']!r}, given out was {wanted!r}")
 
     def carried_out(self, a: Assignment, n: int) -> None:
         self.holds(Ref(a.task_id, a.step), a.attempt)
@@ -112,6 +122,34 @@ class Onlooker:
         self.holds(Ref(a.task_id, a.step), a.attempt)
         run = a.task_id, a.step, a.run
         self.checkpoints[run] = max(n, self.checkpoints.get(run, 0))
+
+    def told(self, a: Assignment, n: int, result: Any) -> None:
+        """A run hears how that has ended which it gave out with call `n`: of just these steps, as they have ended."""
+        ref = Ref(a.task_id, a.step)
+        rows = {row["n"]: row["body"] for row in map(dict, a.journal) if row["done"]}
+        known = rows.get(n)
+        if known is not None and known != result:
+            raise Found("run journal", f"step {a.step!r} run {a.run}: call {n} was {known}, now {result}")
+        if self._store().get_step(ref).attempt > a.attempt:
+            return
+        made = self._spawned(a.task_id, a.step).get((a.run, n), [])
+        if len(made) != 1:
+            raise Found("spawn", f"step {a.step!r} run {a.run}: call {n} is answered, given out {len(made)} times")
+        ends = [{"step": key, "state": str(self._store().get_step(Ref(a.task_id, key)).state)} for key in made[0]]
+        if result["ends"] != ends:
+            raise Found("spawn", f"step {a.step!r} run {a.run}: call {n} is told {result['ends']}, there is {ends}")
+
+    def _spawned(self, task_id: str, step: str) -> dict[tuple[int, int], list[list[str]]]:
+        """By run and call: the steps of each expansion of it."""
+        out: dict[tuple[int, int], list[list[str]]] = {}
+        for event in _pages(lambda after: self._store().events(task_id, after, PAGE), lambda x: x.seq, 0):
+            fact = event.fact
+            if isinstance(fact, e.StepExpanded) and fact.step == step:
+                call = int(fact.listing["bound"].partition(".")[0])
+                again = f"~{fact.expansion}" if fact.expansion > 1 else ""
+                made = [f"{step}[{index}]{again}" for index in range(fact.items)]
+                out.setdefault((fact.listing["run"], call), []).append(made)
+        return out
 
     def holds(self, ref: Ref, attempt: int) -> None:
         """An attempt has just been told that it may go on: it must hold the lease."""

@@ -54,6 +54,7 @@ class Odds:
     batches: tuple[int, ...] = (500, 500, 500, 3, 2)
     acts: tuple[str, ...] = ()  # at first, instead of the usual ones
     calls_max: int = 5  # of an agent
+    spawn: float = 0  # an agent gives out work; nothing is drawn for 0, so that kept seeds tell what they told
     failing: float = -1  # last act is a failure; below 0: as it comes
     attended: float = 60
 
@@ -161,6 +162,10 @@ class Planner:
         last = self.one(ACTS_AT_LAST)
         if self.odds.failing >= 0:
             last = self.one(("fail", "bad")) if self.often(self.odds.failing) else "done"
+        item = spawns = None
+        if self.odds.spawn and kind is Kind.AGENT and depth != 1 and depth < 3 and self.often(self.odds.spawn):
+            spawns = [min(chance.randint(1, 3), self.batch) for _ in range(self.one((1, 1, 2, 3)))]
+            item = self._work(Kind.AGENT, depth=3)
         inline = kind is Kind.FUNCTION and self.often(60)
         commits = self.code and not inline and self.often(80)
         body: dict[str, Any] = {
@@ -172,6 +177,8 @@ class Planner:
             "match": self.one(({}, {"sha": "1"})),
             "ok": self.often(80),
         }
+        if spawns is not None:
+            body["spawns"] = spawns
         if inline:
             body |= {"inline": True, "acts": ["done" if w == "refuse" else w for w in body["acts"]]}
         fix = None
@@ -190,6 +197,8 @@ class Planner:
                 repeatable=not self.often(20),
                 commits=commits,
                 fix=fix,
+                item=item,
+                parallel_max=16 if spawns is None else max(spawns),
                 fix_rounds_max=chance.randint(1, 3),
                 conflict=conflict,
                 **(common or {}),

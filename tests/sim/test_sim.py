@@ -12,9 +12,11 @@ import pytest
 from . import scenarios
 from .broken import MUTANTS
 from .hosting import POSTGRESQL
+from .plans import Odds
 from .world import World, play
 
 SEEDS, CHUNKS = 300, 12
+SPAWNING = Odds(spawn=80)
 KEPT = Path(__file__).parent / "seeds.txt"
 ROOT = Path(__file__).parents[2]
 
@@ -37,8 +39,15 @@ def test_safety_and_liveness_hold_in_every_world(chunk: int) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("first", (1, 101, 201))
+def test_they_hold_where_agents_give_out_work(first: int) -> None:
+    wrong = [found for seed in range(first, first + 12) if (found := play(seed, SPAWNING)) is not None]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_safety_and_liveness_hold_on_postgresql() -> None:
     wrong = [found for seed in range(1, 7) if (found := play(seed, database=POSTGRESQL)) is not None]
+    wrong += [found for seed in range(1, 4) if (found := play(seed, SPAWNING, database=POSTGRESQL)) is not None]
     assert not wrong, "\n".join(wrong)
 
 

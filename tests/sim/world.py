@@ -236,6 +236,7 @@ def play(seed: int, odds: Odds | None = None, *, verbose: bool = False, database
         world.close()
     lines = "\n    ".join(world.lines)
     other = "" if database == SQLITE else f" DATABASE={database}"
+    other += f" SPAWN={odds.spawn:g}" if odds is not None and odds.spawn else ""
     return f"make sim SEED={seed}{other}: {wrong}\n  last events:\n    {lines}"
 
 

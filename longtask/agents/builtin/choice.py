@@ -17,12 +17,12 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, infer_model
 from pydantic_ai.settings import ModelSettings
 
+from longtask.agents.provider import missing_key
 from longtask.core.errors import BadPlan
 
 EXAMPLES = "'anthropic:claude-…', 'openai:gpt-…', or 'openai-chat:…' for what speaks Chat Completions"
 # Anthropic refuses a request without it, and what the library takes by itself is too little to write a file with.
 DEFAULTS: Mapping[str, Any] = {"cache": True, "max_retries": 0}
-ANOTHER = "end it (its process is in `longtask fleet`), and the next `longtask run` starts another"
 _KEY = re.compile(r"\b([A-Z][A-Z0-9_]*_(?:KEY|TOKEN))\b")
 OUTPUT_TOKENS = {"anthropic": 16_384}
 
@@ -35,10 +35,7 @@ def model_of(name: str | None) -> Model:
         return infer_model(name)
     except (UserError, ValueError) as error:
         if (key := _KEY.search(str(error))) is not None and key[1] not in os.environ:
-            raise BadPlan(
-                f"model '{name}': its worker has no {key[1]}; set it where the worker is started.  One in the "
-                f"background keeps the environment that it was started with: {ANOTHER}"
-            ) from error
+            raise missing_key(name, key[1]) from error
         raise BadPlan(f"model '{name}': {_first_line(error)}; a model is named such as {EXAMPLES}") from error
     except ImportError as error:
         raise BadPlan(f"model '{name}': {_first_line(error)}") from error

@@ -16,12 +16,13 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
+from longtask.agents import provider
 from longtask.agents.builtin import compaction, request
-from longtask.agents.builtin.firm import Firm
 from longtask.agents.builtin.turn import TOO_LONG, answer_of, did_not_fit, gained, response_of
-from longtask.agents.builtin.wire import Wire
 from longtask.agents.contract import Brief
+from longtask.agents.firm import Firm
 from longtask.agents.journal import BOUND, Answer
+from longtask.agents.wire import Wire
 from longtask.core.model import Failed, Json
 
 Show = Callable[[str], None]
@@ -84,7 +85,7 @@ class JournaledModel(WrapperModel):
         self, talk: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> Answer:
         try:
-            tries = int(self._brief.options.get("tries", request.TRIES))
+            tries = int(self._brief.options.get("tries", provider.TRIES))
             return answer_of(
                 request.turn(self._wire, self.wrapped, talk, settings, parameters, self._show, self._note, tries)
             )

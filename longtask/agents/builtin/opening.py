@@ -1,10 +1,13 @@
-"""What a run is told before its first turn, beside its prompt.  The same worktree gives the same text."""
+"""What a run is told before its first turn, beside its prompt.  The same input gives the same text."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from longtask.agents.builtin.memory import MEMORY, memory_of, skills_of
+from longtask.agents.notes import told
+from longtask.core.model import JsonMap
 
 WORK = """\
 You are a coding agent. You work alone in a checkout of a repository, by calling tools; paths are relative to its top.
@@ -18,7 +21,8 @@ You are a coding agent. You work alone in a checkout of a repository, by calling
 - Say what you did at the end, in a few sentences, and what is left open."""
 
 
-def instructions(root: Path) -> str:
+def instructions(root: Path, noted: Sequence[JsonMap] = ()) -> str:
+    """`noted`: by earlier runs."""
     parts = [WORK]
     memory = memory_of(root)
     if memory is not None and memory.strip():
@@ -29,4 +33,6 @@ def instructions(root: Path) -> str:
     if skills:
         listed = "\n".join(f"- {skill.name}: {skill.about}" for skill in skills)
         parts.append(f"Skills, to be read with the tool `skill` before work of their kind:\n{listed}")
+    left = told(noted)
+    parts += [left] if left is not None else []
     return "\n\n".join(parts)

@@ -8,33 +8,20 @@ from typing import Any
 from pydantic_ai import ModelRetry, RunContext, StructuredDict, ToolOutput
 from pydantic_ai.messages import ModelResponse
 
-from longtask.agents.outputs import TYPES, mismatches
+from longtask.agents.outputs import mismatches, schema_of
 from longtask.core.model import JsonMap
 
 NAME = "final_result"
-SCHEMAS: Mapping[str, JsonMap] = {
-    "string": {"type": "string"},
-    "integer": {"type": "integer"},
-    "number": {"type": "number"},
-    "boolean": {"type": "boolean"},
-    "list": {"type": "array", "items": {}},
-    "map": {"type": "object", "additionalProperties": True},
-    "any": {},
-}
 
 
 def output_type(wanted: Mapping[str, str]) -> Any:
     """For `Agent(output_type=…)`."""
     if not wanted:
         return str
-    schema = {
-        "type": "object",
-        "properties": {name: {**SCHEMAS[word], "description": TYPES[word][0]} for name, word in wanted.items()},
-        "required": list(wanted),
-        "additionalProperties": False,
-    }
     about = "Hand over the outputs when the work is done. This ends the run."
-    return ToolOutput(StructuredDict(schema, name="outputs"), name=NAME, description=about, strict=False)
+    return ToolOutput(
+        StructuredDict(dict(schema_of(wanted)), name="outputs"), name=NAME, description=about, strict=False
+    )
 
 
 def whole(ctx: RunContext[None], text: str) -> str:

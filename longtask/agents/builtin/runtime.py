@@ -17,9 +17,8 @@ from typing import Any
 from pydantic_ai import Agent, UsageLimits
 from pydantic_ai.exceptions import OutputTokenLimitExceeded, UnexpectedModelBehavior
 
-from longtask.agents.builtin.asking import ASK_PERSON
+from longtask.agents.builtin.asking import ASK_PERSON, spawn_offer
 from longtask.agents.builtin.choice import model_of, settings_of
-from longtask.agents.builtin.firm import Ends, Firm
 from longtask.agents.builtin.index import CodeIndex, find_tool
 from longtask.agents.builtin.memory import skill_tool
 from longtask.agents.builtin.model import JournaledModel
@@ -28,12 +27,14 @@ from longtask.agents.builtin.opening import instructions
 from longtask.agents.builtin.output import fitting, output_type, whole
 from longtask.agents.builtin.servers import Servers
 from longtask.agents.builtin.toolset import JournaledToolset
-from longtask.agents.builtin.wire import Wire
 from longtask.agents.catalog import KEYS
 from longtask.agents.contract import AgentOutcome, Brief, library_version
+from longtask.agents.firm import Ends, Firm
 from longtask.agents.journal import Line, Seams
 from longtask.agents.loop import CORRECTIONS_MAX
+from longtask.agents.notes import NOTE
 from longtask.agents.tools import Toolbox
+from longtask.agents.wire import Wire
 from longtask.agents.witness import VARIABLE
 from longtask.core.errors import BadPlan
 from longtask.core.model import Done, Failed, JsonMap
@@ -75,7 +76,7 @@ class Run:
         brief = self._brief
         model = model_of(brief.model)
         prompt = self._seams.told(brief.prompt) or ""
-        told = self._seams.told(instructions(self._root)) or ""
+        told = self._seams.told(instructions(self._root, brief.notes or ())) or ""
         settings = brief.options.get("settings", {})
         journaled = JournaledModel(model, settings, brief, prompt, self._seams, self._wire, self._show, self._note)
         agent: Agent[None, Any] = Agent(
@@ -105,7 +106,7 @@ class Run:
             self._root,
             self._environment(),
             self._show,
-            more=(find_tool(self._index), skill_tool(self._root)),
+            more=(find_tool(self._index), skill_tool(self._root), *([NOTE] if brief.notes is not None else [])),
             inside=brief.inside,
         )
         offers = [
@@ -113,7 +114,9 @@ class Run:
             offer_of(ASK_PERSON, box, brief.repeatable, free=True),
             *servers.offers(self._seams),
         ]
-        return JournaledToolset(offers, brief.policy, self._root, self._seams, self._show, self._progress)
+        most = brief.spawned_max
+        offers += [spawn_offer(most)] if most else []
+        return JournaledToolset(offers, brief.policy, self._root, self._seams, self._show, self._progress, most)
 
     def _environment(self) -> dict[str, str]:
         """What tools see of this process's: no key of a model."""

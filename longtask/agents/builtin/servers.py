@@ -1,13 +1,6 @@
-"""MCP servers of the repository's `.mcp.json`, as tools `mcp.SERVER.TOOL`.
+"""MCP servers of the repository's `.mcp.json` (`mcp_file.py`), as tools `mcp.SERVER.TOOL`.
 
-    {"mcpServers": {
-        "tickets": {"command": "tickets-mcp", "args": ["--all"], "env": {"TOKEN": "${TOKEN}"}},
-        "wiki": {"type": "http", "url": "https://…/mcp", "headers": {"Authorization": "Bearer ${WIKI}"}}
-    }}
-
-- Whoever can write to the repository can write that file: a server runs only if the plan names it (`options.mcp`).
-- It gets PATH, HOME and the like, and what the file says.  `${NAME}` and `${NAME:-else}` are of the step's environment;
-  a key of a model is not in there.
+- It gets PATH, HOME and the like, and what the file says.
 - Which tools it has is asked once in a run, and stands in the journal.  It is started when it is needed first.
 - What its tools do is not known here: none is called a second time, and the worktree is saved after each.
 """
@@ -16,29 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from longtask.agents.builtin.firm import Firm
 from longtask.agents.builtin.offer import Offer
-from longtask.agents.builtin.wire import Wire
+from longtask.agents.firm import Firm
 from longtask.agents.journal import Answer
+from longtask.agents.mcp_file import NoServer, server_of
+from longtask.agents.wire import Wire
 from longtask.core.model import Failed, Json, JsonMap
 
-FILE = ".mcp.json"
 START_S = 60.0
 CALL_S = 600.0
 TEXT_CHARS_MAX = 64_000
 TOOLS_MAX = 200  # of one server
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-
-
-class NoServer(Exception):
-    """Told to whoever has written the plan or the file."""
 
 
 class Servers:
@@ -141,41 +128,12 @@ class Servers:
         from mcp import StdioServerParameters
         from mcp.client.streamable_http import streamable_http_client
 
-        entry = self._entry(server)
-        if "command" in entry:
-            env = {name: self._filled(str(value)) for name, value in entry.get("env", {}).items()}
-            args = [self._filled(str(arg)) for arg in entry.get("args", ())]
-            words = [*self._inside, self._filled(entry["command"]), *args]
-            return StdioServerParameters(command=words[0], args=words[1:], env=env, cwd=self._root)
-        headers = {name: self._filled(str(value)) for name, value in entry.get("headers", {}).items()}
-        http = await stack.enter_async_context(AsyncClient(headers=headers, timeout=Timeout(30.0, read=CALL_S)))
-        return streamable_http_client(self._filled(entry["url"]), http_client=http)
-
-    def _entry(self, server: str) -> JsonMap:
-        """Raises NoServer."""
-        try:
-            servers = json.loads((self._root / FILE).read_bytes())["mcpServers"]
-            entry = servers[server]
-        except FileNotFoundError as error:
-            raise NoServer(f"MCP server '{server}': there is no {FILE} at the top of the repository") from error
-        except (ValueError, TypeError, KeyError) as error:
-            raise NoServer(f"MCP server '{server}' is not in {FILE}, below `mcpServers`") from error
-        if not isinstance(entry, dict) or not isinstance(entry.get("command", entry.get("url")), str):
-            raise NoServer(f"MCP server '{server}' in {FILE}: has neither a `command` nor a `url`")
-        return entry
-
-    def _filled(self, text: str) -> str:
-        """Raises NoServer for a variable that is not there."""
-
-        def value(match: re.Match[str]) -> str:
-            found = self._env.get(match[1], match[2])
-            if found is None:
-                raise NoServer(
-                    f"{FILE} names ${{{match[1]}}}: the step has no such variable; add it to `env` or `secrets`"
-                )
-            return found
-
-        return _VARIABLE.sub(value, text)
+        found = server_of(self._root, server, self._env)
+        if found.command:
+            words = [*self._inside, *found.command]
+            return StdioServerParameters(command=words[0], args=words[1:], env=dict(found.env), cwd=self._root)
+        http = AsyncClient(headers=dict(found.headers), timeout=Timeout(30.0, read=CALL_S))
+        return streamable_http_client(found.url, http_client=await stack.enter_async_context(http))
 
 
 def _text(block: Any) -> str:

@@ -16,13 +16,15 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
-from longtask.agents.builtin.asking import ASK_PERSON, decided, question_to_person
-from longtask.agents.builtin.firm import Firm
+from longtask.agents.builtin.asking import ASK_PERSON, question_to_person
 from longtask.agents.builtin.memory import MEMORY, folders_to, memory_of
 from longtask.agents.builtin.offer import Offer, offered, verdict
+from longtask.agents.decisions import decided
+from longtask.agents.firm import Firm
 from longtask.agents.journal import Answer
 from longtask.agents.loop import ToolCall, cut, title
 from longtask.agents.policy import Policy, Verdict
+from longtask.agents.spawning import SPAWN, spawn
 from longtask.core.model import JsonMap
 
 MALFORMED_MAX = 5  # calls of one tool in a row whose arguments are no JSON object, or that name no tool
@@ -30,7 +32,8 @@ AN_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), co
 
 
 class JournaledToolset(AbstractToolset[None]):
-    """`show` hears what people see of it, `progress` how many calls have been made, and the last one's name."""
+    """`show` hears what people see of it, `progress` how many calls have been made, and the last one's name.
+    `spawned_max`: tasks that may be given out at once."""
 
     def __init__(
         self,
@@ -40,7 +43,9 @@ class JournaledToolset(AbstractToolset[None]):
         seams: Firm,
         show: Callable[[str], None],
         progress: Callable[[int, str], None],
+        spawned_max: int = 0,
     ) -> None:
+        self._spawned_max = spawned_max
         self._offers = {offer.called: offer for offer in offers if offered(policy, offer)}
         self._policy = policy
         self._root = root
@@ -86,13 +91,16 @@ class JournaledToolset(AbstractToolset[None]):
             case Verdict.DENY:
                 return self._denied(offer, args)
             case Verdict.ASK:
-                decision = decided(self._seams, offer, args)
+                decision = decided(self._seams, offer.name, offer.schema, args)
                 if not isinstance(decision, tuple):
                     return decision
                 args, note = decision
-        result = self._seams.tool(
-            offer.name, args, lambda: self._use(offer, args), repeatable=offer.repeatable, writes=offer.writes
-        )
+        if offer.name == SPAWN:
+            result = spawn(self._seams, self._spawned_max, args)
+        else:
+            result = self._seams.tool(
+                offer.name, args, lambda: self._use(offer, args), repeatable=offer.repeatable, writes=offer.writes
+            )
         self._remembered |= set(result.get("memory", ()))
         return {**result, "text": f"{note}\n{result['text']}"} if note else result
 

@@ -31,6 +31,16 @@ from pathlib import Path
 from longtask.agents.contract import AgentOutcome, Brief
 from longtask.agents.journal import TOOL, TURN, Answer, Line, Seams
 from longtask.agents.native.decisions import DEFERRED, Decision, decide, pending
+from longtask.agents.native.going_on import (
+    AGAIN,
+    CORRECTIONS_MAX,
+    GO_ON,
+    STALL_S,
+    STALLS_MAX,
+    TOOL_S,
+    OverBudget,
+    Stalled,
+)
 from longtask.agents.native.outputs import schema_of
 from longtask.agents.native.program import Launch
 from longtask.agents.native.shown import Shown
@@ -49,21 +59,12 @@ from .stream import Event, Limit, Result, Said, Stream, ToolEnd, Turn
 SESSION = "session"  # the name of the row that holds the session's id, and of those that keep it beside a turn or tool
 KEY = "ANTHROPIC_API_KEY"
 KEY_FD = "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR"
-STALL_S = 300.0  # between two signs of progress of a model; its thinking is streamed, too
 START_S = 60.0  # of the program itself, on a busy machine
-TOOL_S = 7_200.0  # of a tool at work, which is silent
-STALLS_MAX = 2  # launches that are ended for it, one after another
-CORRECTIONS_MAX = 3
 SEEN_S = 5.0  # a hook's call is in the stream well within that
 LOOK_S = 1.0
 KEY_LENGTH_MAX = 200  # of a folder made a name; the program shortens what is longer
 OPTIONS = {"stall_s": (int, float), "retries": (int,)}
 
-GO_ON = (
-    "You were interrupted. Files that you have changed are as they were after the last tool that has ended. "
-    "Look at what is done, then go on."
-)
-AGAIN = "The connection to the model was lost. Go on where you were."
 ONE_AT_A_TIME = "a person is asked about another call of this turn; make this call again when that one is decided"
 NOT_BY_SUBAGENTS = "a person is to be asked about this call, and a subagent cannot wait; leave it to the main agent"
 
@@ -80,14 +81,6 @@ class ClaudeCode:
                 known = ", ".join(f"'{option}'" for option in OPTIONS)
                 raise BadPlan(f"agent runtime '{NAME}': option {name!r}: there is {known}, each a number")
         return _Run(brief, seams, line, brief.program).carry_out()
-
-
-class Stalled(LongTaskError):
-    """The model says nothing any more, or the program has died."""
-
-
-class OverBudget(LongTaskError):
-    """The run has made all the model calls that it may."""
 
 
 class _Run:

@@ -6,7 +6,6 @@ import os
 import shlex
 from pathlib import Path
 
-from longtask.agents.journal import fingerprint
 from longtask.core.model import JsonMap
 
 TOOLS = {
@@ -62,10 +61,6 @@ def end_of(item: JsonMap) -> tuple[str, bool]:
     if isinstance(code, int) and code:
         text = f"{text.rstrip()}\nexit code {code}".strip()
     return (text if len(text) <= TEXT_CHARS_MAX else f"{text[:TEXT_CHARS_MAX]}…"), failed
-
-
-def print_of(tool: str, args: JsonMap) -> str:
-    return fingerprint("call", tool, dict(args))
 
 
 def command_of(line: str) -> str:

@@ -27,41 +27,32 @@ from typing import Any
 
 import longtask
 from longtask.agents.contract import AgentOutcome, Brief
-from longtask.agents.journal import ASKED, TOOL, TURN, Answer, Line, OutcomeUnknown, Seams
-from longtask.agents.native.decisions import DEFERRED, Decision, decide
+from longtask.agents.journal import TOOL, TURN, Answer, Line, Seams
+from longtask.agents.native.again import ALLOWED, PRINT, Again, print_of
+from longtask.agents.native.decisions import DEFERRED
+from longtask.agents.native.going_on import GO_ON, STALL_S, TOOL_S, Attempt, Deferred, OverBudget, Stalled
 from longtask.agents.native.outputs import schema_of
 from longtask.agents.native.program import Launch, ProgramError
+from longtask.agents.native.rpc import Question
 from longtask.agents.native.shown import Shown
 from longtask.agents.outputs import mismatches
 from longtask.agents.policy import Verdict
 from longtask.agents.witness import VARIABLE
 from longtask.core.errors import BadPlan, LongTaskError
-from longtask.core.model import Done, Failed, JsonMap
+from longtask.core.model import JsonMap
 
-from .items import READS, abouts_of, args_of, end_of, print_of, tool_of
+from .items import READS, abouts_of, args_of, end_of, tool_of
 from .outcome import NAME, failure
 from .rollout import Rollout, Turn
-from .server import Question, Server
+from .server import Server
 
 SESSION = "session"
 READ = "read"  # in the body of a turn's row: how much of the rollout file was told with it
-ALLOWED = "allowed"  # in the body of a row: the print of a call that a person has allowed, which now begins
 KEY = "OPENAI_API_KEY"
 API = "https://api.openai.com/v1"
 PROVIDER = "longtask"
-STALL_S = 300.0
-TOOL_S = 7_200.0
-STALLS_MAX = 2
-CORRECTIONS_MAX = 3
 SANDBOXES = ("danger-full-access", "workspace-write", "read-only")
 OPTIONS = ("stall_s", "retries", "sandbox")
-
-GO_ON = (
-    "You were interrupted. Files that you have changed are as they were after the last tool that has ended. "
-    "Look at what is done, then go on."
-)
-AGAIN = "The connection to the model was lost. Go on where you were."
-ONE_AT_A_TIME = "A person is asked about another call; make this one again when that is decided."
 
 
 class Codex:
@@ -81,37 +72,18 @@ class Codex:
             return _Run(brief, seams, line, brief.program, ends).carry_out()
 
 
-class Stalled(LongTaskError):
-    """The model says nothing any more."""
-
-
-class OverBudget(LongTaskError):
-    """The run has made all the model calls that it may."""
-
-
-class Deferred(LongTaskError):
-    """A person is to be asked about a call."""
-
-    def __init__(self, call: JsonMap) -> None:
-        super().__init__()
-        self.call = call
-
-
-class _Run:
+class _Run(Attempt):
     def __init__(self, brief: Brief, seams: Seams, line: Line, program: Path, ends: contextlib.ExitStack) -> None:
-        self._brief = brief
-        self._seams = seams
+        again = Again(seams, lambda args: ", ".join(abouts_of(args)), repeatable=brief.repeatable)
+        super().__init__(NAME, brief, seams, Shown(line), again)
         self._program = program
         self._line = line
         self._ends = ends  # of what is running
-        self._shown = Shown(line)
         self._cwd = Path(os.path.realpath(brief.cwd))
         self._stall_s = float(brief.options.get("stall_s", STALL_S))
         self._folder = self._cwd
         self._server: Server | None = None
         self._thread = ""
-        self._turns = 0
-        self._decision: Decision | None = None  # that the model is to act on
         self._model = ""
         self._told = Rollout(self._rollout, 0)
         # of the turn of Codex
@@ -130,80 +102,25 @@ class _Run:
         self._seams.tool(SESSION, {}, self._first_thread, repeatable=True, writes=False)
         rows = self._seams.pass_over()
         if place["restored"]:
-            words = self._words_again(rows)
-            self._turns = sum(row["kind"] == TURN for row in rows)
+            words = self._decided.go_on(rows) or self._seams.told(self._brief.news or GO_ON)
+            self.turns = sum(row["kind"] == TURN for row in rows)
             self._told = Rollout(self._rollout, max((int(row.get(READ) or 0) for row in rows), default=0))
             self._resume()
         elif not self._thread:
             self._start()
-        return self._until_ended(words or GO_ON)
+        return self.until_ended(words or GO_ON)
 
-    def _words_again(self, rows: Sequence[JsonMap]) -> str | None:
-        """What the thread is told now; and which call is let through."""
-        asked = [n for n, row in enumerate(rows) if row.get(DEFERRED)]
-        if asked:
-            call = rows[asked[-1]][DEFERRED]
-            after = rows[asked[-1] + 1 :]
-            if not any(row["kind"] == ASKED for row in after):
-                self._decision = decide(self._seams, (), call, repeatable=True)
-                return self._seams.told(_told(self._decision))
-            self._decision = decide(self._seams, [row for row in after if row["kind"] == ASKED], call, repeatable=True)
-            self._forget_if_used(after)
-        return self._seams.told(self._brief.news or GO_ON)
+    def put_off(self, call: JsonMap) -> None:
+        self._ends.close()
+        self._keep({DEFERRED: call})
 
-    def _forget_if_used(self, after: Sequence[JsonMap]) -> None:
-        """A decision counts for one call.  Raises OutcomeUnknown when that was begun, and how it ended is not known."""
-        decision = self._decision
-        assert decision is not None
-        wanted = print_of(decision.tool, decision.args)
-        begun = [n for n, row in enumerate(after) if row.get(ALLOWED) == wanted]
-        if not begun or not decision.allowed:
-            return
-        if any(row.get("print") == wanted for row in after[begun[-1] :]):
-            self._decision = None
-        elif not self._brief.repeatable:
-            raise OutcomeUnknown(
-                f"outcome unknown: {TOOL} '{decision.tool}' was approved and begun, and its end is not known; it is "
-                f"not repeatable: look at what it has done, then answer"
-            )
+    def failure(self) -> AgentOutcome | None:
+        completed = self._completed or {}
+        if completed.get("status") == "completed":
+            return None
+        return failure(completed.get("error") or self._error, self._limits, time.time_ns() // 1_000_000)
 
-    def _until_ended(self, words: str) -> AgentOutcome:
-        stalls = corrections = 0
-        while True:
-            turns = self._turns
-            try:
-                self._carry_out_turn(words)
-            except (Stalled, ProgramError) as stalled:
-                stalls = stalls + 1 if self._turns == turns else 1
-                if stalls > STALLS_MAX:
-                    return Failed(f"{NAME}: {stalled}, and that {stalls} times", digest="stalled")
-                self._shown.note(f"{stalled}; its program is started again")
-                self._again()
-                words = AGAIN
-                continue
-            except OverBudget:
-                return Failed(f"request budget: {self._turns} model calls were made and the run has not ended")
-            except Deferred as deferred:
-                self._ends.close()
-                self._keep({DEFERRED: deferred.call})
-                self._decision = decide(self._seams, (), deferred.call, repeatable=True)
-                words = self._seams.told(_told(self._decision)) or GO_ON
-                self._again()
-                continue
-            completed = self._completed or {}
-            if completed.get("status") != "completed":
-                now = time.time_ns() // 1_000_000
-                return failure(completed.get("error") or self._error, self._limits, now)
-            outputs, wrong = self._outputs()
-            if not wrong:
-                return Done(outputs)
-            corrections += 1
-            if corrections > CORRECTIONS_MAX:
-                return Failed(f"{NAME}: it did not answer with the wanted outputs: {'; '.join(wrong)}")
-            told = f"Your outputs are not the wanted ones: {'; '.join(wrong)}. Answer with all of them, as JSON."
-            words = self._seams.told(told) or told
-
-    def _outputs(self) -> tuple[JsonMap, list[str]]:
+    def outputs(self) -> tuple[JsonMap, list[str]]:
         if not self._brief.outputs:
             return {}, []
         try:
@@ -239,14 +156,14 @@ class _Run:
         id = rollout.stem[-36:]
         self._began(self._launch().call("thread/resume", threadId=id, excludeTurns=True, **self._settings()))
 
-    def _again(self) -> None:
-        """The program anew, the thread goes on; one of which nothing is written yet begins anew."""
+    def start_again(self) -> bool:
         self._ends.close()
         self._at_work.clear()
         if self._rollout() is None:
             self._start()
-        else:
-            self._resume()
+            return False
+        self._resume()
+        return True
 
     def _began(self, started: JsonMap) -> None:
         self._thread = str(started["thread"]["id"])
@@ -283,7 +200,7 @@ class _Run:
 
     # a turn of Codex, which may have many of the model
 
-    def _carry_out_turn(self, words: str) -> None:
+    def say(self, words: str) -> None:
         server = self._server
         assert server is not None
         self._completed = self._error = None
@@ -335,13 +252,13 @@ class _Run:
         self._tell(self._told.turns())
         self._at_work.discard(id)
         text, failed = end_of(item)
-        body = {"id": id, "text": text, "failed": failed, "print": print_of(tool, args)}
+        body = {"id": id, "text": text, "failed": failed, PRINT: print_of(tool, args)}
         self._seams.saw(TOOL, tool, Answer(body), writes=tool not in READS, session=self._files())
         self._shown.ended(tool, text, failed)
 
     def _tell(self, turns: Sequence[Turn]) -> None:
         for turn in turns:
-            self._turns += 1
+            self.turns += 1
             body = {"text": turn.text, "calls": turn.calls, READ: turn.read}
             answer = Answer(body, turn.tokens_in, turn.tokens_out, None)
             self._seams.saw(TURN, self._model, answer, writes=bool(self._at_work), session=self._files())
@@ -364,14 +281,13 @@ class _Run:
 
     def _answer_call(self, server: Server, question: Question) -> None:
         self._tell(self._told.turns_before_call())
-        if self._turns >= self._brief.requests_max:
+        if self.turns >= self._brief.requests_max:
             raise OverBudget
         id = str(question.params["itemId"])
         item = self._items.get(id) or {"tool": "shell", "args": {"command": str(question.params.get("command") or "")}}
         tool, args = str(item["tool"]), item["args"]
-        decision, mark = self._decision, print_of(tool, args)
-        if decision is not None and decision.allowed and print_of(decision.tool, decision.args) == mark:
-            self._decision = None
+        mark = self._decided.lets(tool, args)
+        if mark is not None:
             self._keep({ALLOWED: mark})
             self._let(question, id, tool, args)
             return
@@ -413,12 +329,3 @@ class _Run:
     def _files(self) -> list[str]:
         rollout = self._rollout()
         return [] if rollout is None else [str(rollout.relative_to(self._folder))]
-
-
-def _told(decision: Decision) -> str:
-    about = ", ".join(abouts_of(decision.args))
-    if not decision.allowed:
-        return f"About your call of {decision.tool} ({about}): {decision.text}. It was not made."
-    remark = decision.remark or "a person has allowed your call"
-    changed = ", but changed" if decision.edited else ""
-    return f"{remark}. It was not made yet: make this call now{changed}, exactly as it stands here: {about}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from longtask.core.model import JsonMap
@@ -24,3 +25,25 @@ def schema_of(outputs: Mapping[str, str]) -> JsonMap:
         "required": list(outputs),
         "additionalProperties": False,
     }
+
+
+def asked_for(outputs: Mapping[str, str]) -> str:
+    """What follows the prompt of an agent that takes no schema; empty without outputs."""
+    if not outputs:
+        return ""
+    schema = json.dumps(schema_of(outputs))
+    return (
+        f"\n\nYour last message is to end with one JSON object that follows this schema, and nothing after it: {schema}"
+    )
+
+
+def outputs_in(text: str) -> JsonMap | None:
+    """The last JSON object of a message, whatever stands around it; None: there is none."""
+    decoder = json.JSONDecoder()
+    found, at = None, 0
+    while (at := text.find("{", at)) >= 0:
+        try:
+            found, at = decoder.raw_decode(text, at)
+        except ValueError:
+            at += 1
+    return found

@@ -9,6 +9,7 @@ from pydantic import Base64Bytes, Field, StringConstraints
 from longtask.api.documents import Instant, Shape
 from longtask.api.sight import NAME_MAX, Body, Name, Number, Text
 from longtask.core.model import WaitingFor
+from longtask.core.policy import SPAWNED_MAX
 
 REPORTS_MAX = 64
 HELD_MAX = 1_000
@@ -37,10 +38,25 @@ class ArtifactMade(Body):
     media_type: Name
 
 
+class Spawned(Body):
+    """A task that an agent has given out."""
+
+    name: Text
+    prompt: Text
+
+
+class Listing(Body):
+    """What an agent has spawned, and which call of its run waits for it."""
+
+    run: Numbered
+    bound: Name
+    tasks: Annotated[list[Spawned], Field(max_length=SPAWNED_MAX)] | dict[Literal["$artifact"], Digest]
+
+
 class Outcome(Body):
     """`outcome` says which of the other keys count; the others are left out."""
 
-    outcome: Literal["done", "failed", "parked", "released", "stopped"]
+    outcome: Literal["done", "failed", "parked", "expanded", "released", "stopped"]
     result: Any = None
     commit: Commit | None = None
     base: Commit | None = None
@@ -52,6 +68,8 @@ class Outcome(Body):
     waiting_for: WaitingFor | None = None
     question: dict[str, Any] | None = None
     due_at: Number = 0
+    items: Numbered | None = None
+    listing: Listing | None = None
 
 
 class Report(Held):

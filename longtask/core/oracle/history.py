@@ -93,7 +93,8 @@ class Past:
     steps: dict[str, Known] = field(default_factory=dict)
     retired: set[str] = field(default_factory=set)
     accepted: set[str] = field(default_factory=set)  # completed by a person's word
-    wholes: dict[str, tuple[int, int]] = field(default_factory=dict)  # for_each -> its first weight, its length
+    wholes: dict[str, tuple[int, int]] = field(default_factory=dict)  # who expands -> its first weight, its length
+    expansions: dict[str, list[int]] = field(default_factory=dict)  # who expands -> length of each, in their order
 
 
 def walk(view: View) -> tuple[Past, list[Violation]]:
@@ -258,13 +259,21 @@ class _Walker:
         self._code(key, step, fact)
         _budgets(step, fact)
         _wait(self, key, step, fact)
-        if isinstance(fact, e.StepExpanded) and fact.expansion == 1:
-            self.past.wholes[key] = (step.weight, fact.items)
+        if isinstance(fact, e.StepExpanded):
+            self._expanded(key, step, fact)
         if isinstance(fact, e.StepRetired):
             self.past.retired.add(key)
         step.benign = isinstance(fact, e.StepRetired) or (isinstance(fact, e.StepSkipped) and fact.benign)
         step.due_at = getattr(fact, "due_at", 0)
         step.state = target or step.state
+
+    def _expanded(self, key: str, step: Known, fact: e.StepExpanded) -> None:
+        lengths = self.past.expansions.setdefault(key, [])
+        lengths.append(fact.items)
+        if fact.expansion != len(lengths):
+            self.wrong("items", f"{key!r} expands for the {len(lengths)}. time, as expansion {fact.expansion}")
+        if fact.expansion == 1:
+            self.past.wholes[key] = (step.weight, fact.items)
 
     def _claim(self, key: str, step: Known, fact: e.StepClaimed, at: int) -> None:
         """Lawful: the task active and within its budget, the step due, its base the head and all it needs in it."""

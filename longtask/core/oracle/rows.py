@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from longtask.core.machine import status, tally
-from longtask.core.model import POOL_SYSTEM, Role, Step, StepState, Tally, TaskState, WaitingFor, WhenFailed
+from longtask.core.model import POOL_SYSTEM, Kind, Role, Step, StepState, Tally, TaskState, WaitingFor, WhenFailed
 
 from .history import Past
 from .view import View, Violation, counts_as_bad, fits, is_open, known, meaning, shown
@@ -144,18 +144,22 @@ def owned(view: View) -> Iterator[Violation]:
 
 
 def items(view: View, past: Past) -> Iterator[Violation]:
-    """Of each for_each: no more begun than its window; none missing, none twice; weights add up."""
+    """Of each for_each, and of each agent that has spawned: no more begun than its window; none missing, none twice;
+    weights add up.  What an agent spawns begins at once, and the agent judges what became of it."""
     for owner in view.steps.values():
         if owner.expansion < 1 or owner.role is Role.ITEM:
             continue  # of an item, `expansion` is the one that it belongs to
         mine = [s for s in view.owned.get(owner.key, ()) if s.role is Role.ITEM]
         yield from _weights(owner, mine, past)
+        if owner.kind is Kind.AGENT:
+            yield from _whole(owner, mine, past)
         if not owner.items:
             continue  # taken up again, and not expanded again yet
         now = [s for s in mine if s.expansion == owner.expansion]
         yield from _window(view, owner, now)
         begun = Counter(s.item for s in now)
-        done = {s.item for s in mine if s.state is S.COMPLETED and s.expansion < owner.expansion}
+        listed = owner.kind is Kind.FOR_EACH
+        done = {s.item for s in mine if s.state is S.COMPLETED and s.expansion < owner.expansion and listed}
         twice = [str(i) for i, count in begun.items() if count > 1]
         missing = [str(i) for i in range(owner.items_next) if i not in begun and i not in done]
         if twice or missing or any(i is None or i >= owner.items_next for i in begun):
@@ -172,11 +176,20 @@ def items(view: View, past: Past) -> Iterator[Violation]:
                 f"step {owner.key!r} counts {owner.items_ended} ended and {owner.items_failed} failed items, "
                 f"rows say {len(ended)} and {failed}",
             )
-        if owner.state is S.COMPLETED and owner.key not in past.accepted:
+        if listed and owner.state is S.COMPLETED and owner.key not in past.accepted:
             fine = {s.item for s in mine if s.state is S.COMPLETED or owner.when_failed is WhenFailed.CONTINUE}
             absent = [str(i) for i in range(owner.items) if i not in fine]
             if absent:
                 yield Violation("items", f"step {owner.key!r} has completed without its items {shown(absent)}")
+
+
+def _whole(owner: Step, mine: list[Step], past: Past) -> Iterator[Violation]:
+    """Each expansion of an agent has all its items, whenever it was."""
+    for expansion, length in enumerate(past.expansions.get(owner.key, ()), 1):
+        found = sorted(s.item if s.item is not None else -1 for s in mine if s.expansion == expansion)
+        if found != list(range(length)):
+            text = f"step {owner.key!r} has spawned {length} in expansion {expansion}, there are {found}"
+            yield Violation("items", text)
 
 
 def _window(view: View, owner: Step, now: list[Step]) -> Iterator[Violation]:
@@ -187,7 +200,7 @@ def _window(view: View, owner: Step, now: list[Step]) -> Iterator[Violation]:
 
 
 def _weights(owner: Step, mine: list[Step], past: Past) -> Iterator[Violation]:
-    """Shares are differences of floor sums of the owner's first weight; later expansions weigh nothing."""
+    """Shares are differences of floor sums of the first weight of a for_each; all other items weigh nothing."""
     total = owner.weight + sum(s.weight for s in mine)
     whole, length = past.wholes.get(owner.key, (owner.whole, 0))
     if total != whole or owner.whole != whole:
@@ -195,7 +208,8 @@ def _weights(owner: Step, mine: list[Step], past: Past) -> Iterator[Violation]:
     for s in mine:
         if s.item is None or not length:
             continue
-        share = whole * (s.item + 1) // length - whole * s.item // length if s.expansion == 1 else 0
+        shared = s.expansion == 1 and owner.kind is Kind.FOR_EACH
+        share = whole * (s.item + 1) // length - whole * s.item // length if shared else 0
         if s.weight != share:
             yield Violation("weights", f"item {s.key!r} weighs {s.weight}, its share is {share}")
 

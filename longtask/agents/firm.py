@@ -6,7 +6,7 @@ kept, every later call raises it again, and the runtime raises it at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from longtask.agents.contract import AgentOutcome
@@ -46,6 +46,9 @@ class Firm:
 
     def ask(self, name: str, request: JsonMap, text: str) -> JsonMap:
         return self._firmly(lambda: self._seams.ask(name, request, text))
+
+    def spawn(self, tasks: Sequence[JsonMap], told: Callable[[Sequence[JsonMap], Sequence[str]], JsonMap]) -> JsonMap:
+        return self._firmly(lambda: self._seams.spawn(tasks, told))
 
     def end(self, outcome: AgentOutcome) -> Ends:
         """To be raised; it stays, too."""
