@@ -235,9 +235,8 @@ class Follower:
             before = self._source.now() - self._settings.keep_ms
             if not self._file.evict(before, self._settings.bytes_max):
                 self._tidied = now
-        if events < PAGE:
-            return IDLE_S
-        return (now - began) * (1 / self._share - 1)
+        pause = (now - began) * (1 / self._share - 1)
+        return max(pause, IDLE_S) if events < PAGE else pause
 
     def _flush(self) -> float:
         end = time.monotonic() + FLUSH_S
