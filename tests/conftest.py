@@ -20,7 +20,7 @@ OPTIONAL = "optional:"
 def pytest_configure(config: pytest.Config) -> None:
     home = tempfile.mkdtemp(prefix="longtask-tests-")
     config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
-    for name in [name for name in os.environ if name.startswith(("GIT_", "LONGTASK_", "XDG_"))]:
+    for name in [name for name in os.environ if name.startswith(("GIT_", "LONGTASK_", "XDG_", "COLUMNS"))]:
         if not name.startswith("LONGTASK_TEST_"):
             del os.environ[name]
     os.environ["HOME"] = home

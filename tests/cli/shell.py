@@ -167,11 +167,12 @@ class Terminal:
     """`longtask …` on a terminal of its own.  `screen`: all that it has written, without escape sequences."""
 
     def __init__(self, shell: Shell, *words: str, columns: int = 100, rows: int = 30, **env: str) -> None:
+        size = struct.pack("HHHH", rows, columns, 0, 0)
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, size)  # before the program looks
             os.chdir(shell.cwd)
             os.execve(LONGTASK, [LONGTASK, *words], shell.environment(**{"TERM": "xterm-256color", **env}))
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.raw = b""
         self._seen = 0
 

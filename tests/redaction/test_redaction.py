@@ -181,9 +181,9 @@ def test_a_plan_is_told_what_kind_of_key_it_holds() -> None:
 )  # fmt: skip
 def test_the_time_grows_with_the_text_alone(piece) -> None:
     text = piece * (400_000 // len(piece))
-    began = time.perf_counter()
+    began = time.process_time()  # of the processor: a busy machine is no fault of ours
     redact(text)
     mask = Mask()
     for at in range(0, len(text), 65_536):
         mask.feed(text[at : at + 65_536].encode())
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3

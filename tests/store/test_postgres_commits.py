@@ -45,7 +45,7 @@ class Wired(World):
     def __init__(self, url: str) -> None:
         self.now = START
         self.code = Repo()
-        self.artifacts, self.acts, self.begun, self.hanging = {}, {}, [], {}
+        self.artifacts, self.acts, self.begun, self.hanging, self.lines = {}, {}, [], {}, {}
         self.slots, self.tasks = 4, []
         self.refused = 0  # calls that were told that nothing of them was written
         self.store: Any = PostgresStore(url, lambda: self.now)

@@ -124,6 +124,8 @@ class Hurried(HttpToolsProtocol):
         old = self.parser.get_http_version() == "1.0"
         if not old and sum(name == b"host" for name, _ in self.headers) != 1:
             raise ValueError("one Host is wanted")
+        if not self.url.startswith(b"/"):  # it would name a host of its own
+            raise ValueError("the path alone is wanted")
         if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in self.headers):
             self._refusal = UNKNOWN
             raise ValueError("a transfer encoding that nobody knows")
