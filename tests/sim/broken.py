@@ -317,7 +317,7 @@ MUTANTS = (
     Mutant(
         "spawn of another run taken for its own",
         DISPATCH,
-        '        if listing["run"] != step.run:',
+        '        if step.listing["run"] != step.run:',
         "        if False:",
         SPAWNS
         | {"acts": ("fail",), "failing": 100, "fix": 100, "calls_max": 1, "kill": 30, "steps_max": 3, "tasks_max": 1},
