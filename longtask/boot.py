@@ -151,7 +151,9 @@ class GitMerger:
         workspace = self.workspace(task.workspace_id)
         branch = branch_of(task) if task.head != task.base else None
         with self._moving:
-            if not self._found(workspace, time.monotonic() - FOLLOW_AGAIN_S).is_at(task.id, task.head, branch):
+            if not self._positions_since(workspace, time.monotonic() - FOLLOW_AGAIN_S).is_at(
+                task.id, task.head, branch
+            ):
                 workspace.advance(task.id, task.head)
                 if branch is not None:
                     workspace.publish(branch, task.head)
@@ -165,10 +167,11 @@ class GitMerger:
             return  # a failed one may be taken up again
         workspace = self.workspace(task.workspace_id)
         with self._moving:
-            if not self._found(workspace, told_at).is_clean(task.id):
+            if not self._positions_since(workspace, told_at).is_clean(task.id):
                 workspace.clean(task.id)
 
-    def _found(self, workspace: Workspace, since: float) -> Positions:
+    def _positions_since(self, workspace: Workspace, since: float) -> Positions:
+        """Not older than that instant of `time.monotonic`."""
         found = self._positions.get(workspace.id)
         if found is None or found.taken_at < since:
             found = self._positions[workspace.id] = workspace.positions()

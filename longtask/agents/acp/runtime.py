@@ -49,7 +49,6 @@ NUMBER = "n"  # in the body of a turn's row: the same
 COST = "spent_usd"  # in the same: of the session so far, as the agent has told it
 READ_TOKENS = ("inputTokens", "cachedReadTokens", "cachedWriteTokens")
 INFORMED_S = 2.0  # what a call is about comes well within that
-OTHERS_S = 10.0  # a call of the same turn is asked about well within that, or not at all
 PAUSE_MAX_S = 120.0  # that is waited for in the program; a longer one is with nothing running
 ANEW = (
     "This was begun before and cut off, and what was said then is lost. Files are as they were after the last tool "
@@ -365,18 +364,11 @@ class _Run(Attempt):
         verdicts = {self._brief.policy.of(tool, about) for about in abouts}
         if Verdict.DENY in verdicts:
             self._refused.add(call.id)
-            if self._others_wait(turn, time.monotonic() - since):
-                return False
             self._refusals.append(f"The plan does not allow {tool} {', '.join(abouts)}.")
             return self._choose(question, "reject")
         if Verdict.ASK in verdicts:
             raise Deferred({"id": call.id, "tool": tool, "args": args, "about": ", ".join(abouts)})
         return self._let(question, call, tool, abouts)
-
-    def _others_wait(self, turn: Turn, waited_s: float) -> bool:
-        """Some agents refuse all calls that wait when one is refused: so those that may be made go before."""
-        others = {call.id for call in turn.calls if not call.ended} - self._refused
-        return bool(others) and (bool(others & self._at_work.keys()) or waited_s < OTHERS_S)
 
     def _let(self, question: Question, call: Call, tool: str, abouts: Sequence[str]) -> bool:
         self._shown.call(tool, ", ".join(abouts))

@@ -78,10 +78,9 @@ class Undelimited(RequestResponseCycle):
 class Hurried(HttpToolsProtocol):
     """Closes a connection whose next request does not come in time, or cannot be read, or is one too many.
 
-    What comes before a body is bounded (`head_bytes_max`); what comes behind one (trailers) is thrown away."""
+    What comes before a body is bounded; what comes behind one (trailers) is thrown away."""
 
     headers_s = HEADERS_S
-    head_bytes_max = Policy().headers_bytes_max
     _hurry: asyncio.TimerHandle | None = None
     _over = False
     _in_head = True  # or before one
@@ -105,7 +104,7 @@ class Hurried(HttpToolsProtocol):
         if self._in_head:
             self._head_bytes += len(data)
         super().data_received(data)
-        if self._in_head and self._head_bytes > self.head_bytes_max:
+        if self._in_head and self._head_bytes > (self.config.h11_max_incomplete_event_size or 0):
             self._part(LONG)
         cycle: RequestResponseCycle | None = self.cycle  # None until the first request
         if cycle is not None and not cycle.response_complete:
@@ -175,10 +174,11 @@ class Hurried(HttpToolsProtocol):
 def uvicorn_options(policy: Policy) -> dict[str, Any]:
     """For `uvicorn.Config`."""
     return {
-        "http": type("Bounded", (Hurried,), {"head_bytes_max": policy.headers_bytes_max}),
+        "http": Hurried,
         "ws": "none",
         "proxy_headers": False,  # the guard knows whom to believe
         "server_header": False,
+        "h11_max_incomplete_event_size": policy.headers_bytes_max,  # `Hurried` heeds it, too
         "timeout_keep_alive": IDLE_S,
         "limit_concurrency": policy.streams_max + SPARE,
     }
