@@ -24,7 +24,7 @@ venv: .venv/stamp ## fill .venv (every other target does it by itself)
 demo: .venv/stamp ## carry a real migration to its end, model recorded, all else real
 	.venv/bin/longtask demo
 
-test: .venv/stamp ## all but the slow tests, on SQLite and PostgreSQL, then the demo (about 8 minutes)
+test: .venv/stamp ## all but the slow tests, on SQLite and PostgreSQL, then the demo (half an hour on two cores)
 	$(PY) -m pytest -n $(or $(JOBS),2) --dist loadfile --durations=10 $(T)
 	.venv/bin/longtask demo </dev/null
 

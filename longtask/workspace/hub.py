@@ -250,7 +250,12 @@ def take_stale_lock(hub: Hub, error: GitFailed) -> bool:
 
 def read_refs(hub: Hub, under: str) -> dict[str, str]:
     """References and their commits, below `under`."""
-    out = git(hub.place, "for-each-ref", "--format=%(objectname) %(refname)", under).out.decode()
+    return refs_in(hub.place, under)
+
+
+def refs_in(place: Place, under: str) -> dict[str, str]:
+    """The same of any repository."""
+    out = git(place, "for-each-ref", "--format=%(objectname) %(refname)", under).out.decode()
     return {ref: commit for commit, ref in (line.split(" ", 1) for line in out.splitlines())}
 
 

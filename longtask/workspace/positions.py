@@ -13,8 +13,8 @@ from pathlib import Path
 
 from longtask.workspace import names
 from longtask.workspace.exchange import listed
-from longtask.workspace.git import Place, git
-from longtask.workspace.hub import Hub, read_refs
+from longtask.workspace.git import Place
+from longtask.workspace.hub import Hub, read_refs, refs_in
 from longtask.workspace.publish import PREFIX
 from longtask.workspace.tree import worktrees
 
@@ -50,7 +50,5 @@ def positions(hub: Hub) -> Positions:
     littered = frozenset(ref.split("/")[2] for ref in (*here, *refs) if not ref.endswith("/head"))
     branches = None
     if hub.host is None and hub.origin is None and hub.repository.exists():
-        user = Place(git_dir=hub.repository)
-        said = git(user, "for-each-ref", "--format=%(objectname) %(refname)", f"refs/heads/{PREFIX}").out.decode()
-        branches = {ref: commit for commit, ref in (line.split(" ", 1) for line in said.splitlines())}
+        branches = refs_in(Place(git_dir=hub.repository), f"refs/heads/{PREFIX}")
     return Positions(taken_at, hub.home, refs, littered, branches)

@@ -6,8 +6,8 @@ that it does not understand.
 HTTP/1.0, and answers what it cannot read, or has no room for, in plain text, which the end of the connection may
 swallow; all of it is put right here.
 
-Requests are parsed by `httptools` (llhttp, which Node.js uses): with the parser in Python, reading and framing were a
-quarter of what a server with many streams does.
+Requests are parsed by `httptools` (llhttp, which Node.js uses): with a parser in Python, reading and framing were a
+quarter of what a server does that takes one submit after another.
 """
 
 from __future__ import annotations
