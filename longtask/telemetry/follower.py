@@ -57,11 +57,11 @@ class Reader:
         return self._database
 
     def round(self, limit: int = PAGE) -> int:
-        """One page of the feed; how many events it had."""
-        cursor, at = self._file.place(self.database)
-        if not at:
-            cursor = self._first_place()
-        events, following = self._source.feed(cursor, limit)
+        """One page of the feed; how many events it had.  Of several readers of one page, one writes it."""
+        place = self._file.place(self.database)
+        if not place[1]:
+            place = self._first_place()
+        events, following = self._source.feed(place[0], limit)
         if not events:
             return 0
         known, self._known = self._known, None  # if this fails, it may hold what was never written
@@ -70,22 +70,24 @@ class Reader:
             for name, labels in self._file.counters(self.database):
                 known.setdefault(name, set()).add(labels)
         with self._file.batch() as batch:
+            if self._file.place(self.database) != place:
+                return len(events)
             batch.of(self.database, known)
             self._fold_all(batch, events)
             batch.move(self.database, following, events[-1].at)
         self._known = known
         return len(events)
 
-    def _first_place(self) -> str:
+    def _first_place(self) -> tuple[str, int]:
         """A new file on an old database begins with what is new: older traces are read when somebody asks for them."""
         first, _ = self._source.feed("", 1)
         now = self._source.now()
         if not first or now - first[0].at < YOUNG_MS:
-            return ""
-        cursor = self._source.feed_end()
+            return "", 0
+        place = self._source.feed_end(), now
         with self._file.batch() as batch:
-            batch.move(self.database, cursor, now)
-        return cursor
+            batch.move(self.database, *place)
+        return place
 
     def catch_up(self, task_id: str, seq: int) -> None:
         """The spans of one task, up to this event.  Raises NotFound."""

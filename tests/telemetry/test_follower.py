@@ -142,3 +142,22 @@ def test_of_what_is_too_old_only_the_counters_are_kept(world: World, tmp_path: P
             pass
         assert not file.spans(world.tasks[0], 10)
         assert file.counters(reader.database)["longtask_tasks_submitted", ()] == 1
+
+
+def test_of_two_readers_of_one_page_one_counts_it(world: World, tmp_path: Path, monkeypatch):
+    world.submit(step("a"))
+    world.run()
+    feed = world.store.feed
+    with TraceFile.at(tmp_path) as file, TraceFile.at(tmp_path) as other:
+        reader, faster = (Reader(world.store, opened, TraceSettings()) for opened in (file, other))
+
+        def overtaken(*page):
+            monkeypatch.setattr(world.store, "feed", feed)
+            while faster.round():
+                pass
+            return feed(*page)
+
+        monkeypatch.setattr(world.store, "feed", overtaken)
+        while reader.round():
+            pass
+        assert file.counters(reader.database)["longtask_tasks_submitted", ()] == 1
