@@ -219,18 +219,19 @@ class Mask:
 
 def without_shapes(content: T) -> T:
     """Text or bytes without what looks like a key."""
-    for literals, pattern in _rows(type(content)):
-        if any(literal in content for literal in literals):
+    for literal, pattern in _rows(type(content)):
+        if literal in content:
             content = _made(pattern).sub(_hidden, content)
     return content
 
 
 @cache
-def _rows(kind: type[T]) -> tuple[tuple[tuple[T, ...], T], ...]:
-    rows: Any = tuple((shape.literals, shape.pattern) for shape in SHAPES)
+def _rows(kind: type[T]) -> tuple[tuple[T, T], ...]:
+    """Literals with the pattern that each stands for, in the order of SHAPES."""
+    rows: Any = tuple((literal, shape.pattern) for shape in SHAPES for literal in shape.literals)
     if kind is bytes:
-        rows = tuple((tuple(x.encode() for x in literals), pattern.encode()) for literals, pattern in rows)
-    return cast("tuple[tuple[tuple[T, ...], T], ...]", rows)
+        rows = tuple((literal.encode(), pattern.encode()) for literal, pattern in rows)
+    return cast("tuple[tuple[T, T], ...]", rows)
 
 
 def _hidden(found: re.Match[T]) -> T:

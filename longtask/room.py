@@ -1,6 +1,6 @@
 """What tasks leave on this machine: worktrees, references of hubs, caches, half-written files.
 
-A part of the composition, beside boot.py: it knows the artifacts and the workspaces.
+A part of the composition, beside boot/: it knows the artifacts and the workspaces.
 """
 
 from __future__ import annotations

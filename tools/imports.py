@@ -65,7 +65,7 @@ def complaints(path: Path) -> Iterator[str]:
                 yield f"{line}; core imports the standard library only"
             elif top in IMPURE:
                 yield f"{line}; core is pure: hand the value in"
-    if area not in ("cli", "boot.py"):
+    if area not in ("cli", "boot"):
         for statement in hidden(tree):
             for name in imported(statement):
                 if name.partition(".")[0] == PACKAGE:

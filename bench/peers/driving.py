@@ -12,6 +12,7 @@ import asyncio
 import ctypes
 import gc
 import json
+import math
 import os
 import subprocess
 import sys
@@ -27,6 +28,7 @@ CHAIN_WARM, CHAIN_MANY = 20, 10
 STEP_S = 0.05  # of the steps of a takeover: long enough that the kill falls into one
 MARKS_BEFORE_KILL = 40
 IDLE_S = 5.0
+REST_S_MAX = 60.0  # so long what goes on beside the work may take to come to rest
 READY_S_MAX = 60.0
 CHECKPOINT_S_MAX = 20.0
 CONCURRENCY = 100  # of a peer that lets its user choose, where many tasks are at hand
@@ -271,19 +273,19 @@ class Parking:
             self.first, self.before = parked, self._memory()
 
     def idle(self, parked: int) -> dict[str, Any]:
-        cpu, at = self._cpu(), time.monotonic()
-        time.sleep(IDLE_S)
-        return self._idle(parked, cpu, at)
-
-    async def idle_async(self, parked: int) -> dict[str, Any]:
-        cpu, at = self._cpu(), time.monotonic()
-        await asyncio.sleep(IDLE_S)
-        return self._idle(parked, cpu, at)
-
-    def _idle(self, parked: int, cpu: float, at: float) -> dict[str, Any]:
-        percent = (self._cpu() - cpu) / (time.monotonic() - at) * 100
+        """Windows of IDLE_S until the processor's use falls no more: what is written beside the work may be late."""
+        begun, percent = time.monotonic(), math.inf
+        while time.monotonic() - begun < REST_S_MAX:
+            cpu, at = self._cpu(), time.monotonic()
+            time.sleep(IDLE_S)
+            before, percent = percent, (self._cpu() - cpu) / (time.monotonic() - at) * 100
+            if percent > before * 0.9:
+                break
         bytes_each = (self._memory() - self.before) / max(parked - self.first, 1)
         return {"parked": parked, "bytes_each": bytes_each, "idle_percent": percent}
+
+    async def idle_async(self, parked: int) -> dict[str, Any]:
+        return await asyncio.to_thread(self.idle, parked)
 
     def _memory(self) -> int:
         return sum(resident_bytes(pid) for pid in self.pids)

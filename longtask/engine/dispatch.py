@@ -389,13 +389,14 @@ class Dispatch:
         w.add(decide.finish(task, step, spec, attempt, outcome, now, stop=stop, signal=signal, owned=owned, left=left))
 
     def _next(self, w: Writing, worker: str, pool: str, alone: bool) -> Claimed | None:
-        task = w.task
-        if task.admits < 2 or task.counts.ready - task.counts.ready_system < 1:
+        task, system = w.task, pool == POOL_SYSTEM
+        ready = task.counts.ready_system if system else task.counts.ready - task.counts.ready_system
+        if ready < 1 or task.admits < (1 if system else 2):
             return None
         if not alone and w.tx.rival(pool, task.served_at):
             return None
         fresh = [r for r in w.changed if r.state is StepState.READY and r.pool == pool and r.due_at <= w.now]
-        if len(fresh) < task.counts.ready:
+        if len(fresh) < ready:
             fresh += [r for r in w.see(w.tx.ready(pool, len(fresh) + 1)) if r.state is StepState.READY]
         if not fresh:
             return None

@@ -161,7 +161,7 @@ class Worker:
             attempt.number,
             outcome,
             pool,
-            next=not self.draining and pool in self.pools,
+            next=not self.draining and (pool in self.pools or attempt.system),
             alone=now < max(self._alone_until, attempt.turn_until),
         )
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from longtask.core.model import Done, Kind
+from longtask.engine import worker as worker_module
 from longtask.store.queries import load
-from tests.engine.world import for_each, step, work
+from tests.engine.world import approval, for_each, step, work
 
 ITEM_ROWS_MAX = 6
 STATEMENTS_MAX = 10
@@ -69,3 +70,16 @@ def test_a_chained_step_takes_ten_statements_and_one_commit(new_world):
     told = f"{len(trace.names) / 50:.1f} statements a step: {dict(counts.most_common())}"
     assert counts["commit"] <= 50 + 1, told
     assert len(trace.names) <= 50 * STATEMENTS_MAX, told
+
+
+def test_who_parks_an_approval_takes_the_next_one_of_its_task_in_the_same_commit(new_world, monkeypatch):
+    monkeypatch.setattr(worker_module, "SYSTEM_MAX", 1)
+    trace = Trace()
+    world = new_world(trace=trace)
+    world.submit(*(approval(f"s{n:02}") for n in range(50)))
+    trace.names.clear()
+    assert world.worker is not None
+    while world.worker.tick() or world.worker.running:
+        pass
+    assert [world.state(f"s{n:02}") for n in (0, 49)] == ["waiting", "waiting"]
+    assert Counter(trace.names)["commit"] <= 50 + 1

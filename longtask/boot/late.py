@@ -1,0 +1,45 @@
+"""What is imported at its first use: a command that only looks must not pay for what works.
+
+Two threads that come into one package by different doors may find it half made; so whatever is imported late is
+imported by one thread at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from longtask.core.model import Json, JsonMap
+
+LOADING = threading.RLock()
+
+
+class Language:
+    """`engine.scope.Expressions`; the library behind it is imported when the first expression is evaluated."""
+
+    def condition(self, text: str, scope: JsonMap) -> bool:
+        with LOADING:
+            from longtask.plan import expressions
+
+        return expressions.condition(text, scope)
+
+    def render(self, template: Json, scope: JsonMap) -> Json:
+        with LOADING:
+            from longtask.plan import expressions
+
+        return expressions.render(template, scope)
+
+    def expand(self, items: Json, scope: JsonMap) -> Json:
+        with LOADING:
+            from longtask.plan import expressions
+
+        return expressions.expand(items, scope)
+
+
+def read_document(path: Path) -> Json:
+    with LOADING:
+        from longtask.plan.yaml import parse
+
+    value, _, findings = parse(path.read_bytes(), str(path))
+    findings.raise_if_any()
+    return value
