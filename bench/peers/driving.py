@@ -28,7 +28,7 @@ CHAIN_WARM, CHAIN_MANY = 20, 10
 STEP_S = 0.05  # of the steps of a takeover: long enough that the kill falls into one
 MARKS_BEFORE_KILL = 40
 IDLE_S = 5.0
-REST_S_MAX = 60.0  # so long what goes on beside the work may take to come to rest
+REST_PERCENT, REST_S_MAX = 0.5, 60.0  # looked for no longer
 READY_S_MAX = 60.0
 CHECKPOINT_S_MAX = 20.0
 CONCURRENCY = 100  # of a peer that lets its user choose, where many tasks are at hand
@@ -273,14 +273,12 @@ class Parking:
             self.first, self.before = parked, self._memory()
 
     def idle(self, parked: int) -> dict[str, Any]:
-        """Windows of IDLE_S until the processor's use falls no more: what is written beside the work may be late."""
+        """The calmest window of IDLE_S, of so many that what is written beside the work has had its time."""
         begun, percent = time.monotonic(), math.inf
-        while time.monotonic() - begun < REST_S_MAX:
+        while percent > REST_PERCENT and time.monotonic() - begun < REST_S_MAX:
             cpu, at = self._cpu(), time.monotonic()
             time.sleep(IDLE_S)
-            before, percent = percent, (self._cpu() - cpu) / (time.monotonic() - at) * 100
-            if percent > before * 0.9:
-                break
+            percent = min(percent, (self._cpu() - cpu) / (time.monotonic() - at) * 100)
         bytes_each = (self._memory() - self.before) / max(parked - self.first, 1)
         return {"parked": parked, "bytes_each": bytes_each, "idle_percent": percent}
 
