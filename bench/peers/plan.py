@@ -68,7 +68,7 @@ WORKLOADS = {
         Workload("bytes", "bytes", "bytes/step", False, 4_000, rounds_max=1, wait_s_max=150, run_s_max=180),
         Workload("hello", "hello", "s", False, 1, (SQLITE,), across=True),
         Workload("takeover", "takeover", "s", False, 300, rounds_max=1, wait_s_max=TAKEOVER_S_MAX, run_s_max=300),
-        Workload("parked", "parked", "wakes/s", True, 10_000, rounds_max=1, wait_s_max=120, run_s_max=420),
+        Workload("parked", "parked", "wakes/s", True, 10_000, rounds_max=1, wait_s_max=120, run_s_max=600),
     )
 }
 
