@@ -4,6 +4,8 @@
 PY := .venv/bin/python
 # Directories that hold Python: those that exist.
 CODE := $(wildcard longtask tests tools bench examples)
+PAGE := longtask/api/static/index.html
+NODE_STAMP := ui/node_modules/.package-lock.json
 
 # A .venv that was copied or moved together with its tree is not up to date.
 ifneq ($(shell cat .venv/stamp 2>/dev/null),$(CURDIR))
@@ -11,7 +13,7 @@ ifneq ($(shell cat .venv/stamp 2>/dev/null),$(CURDIR))
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test check ci sim crash chaos agents mutants conformance bench load bench-peers format generate lock hooks clean
+.PHONY: help venv page page-check demo test check ci sim crash chaos fetch agents mutants conformance screenshots bench load bench-peers format generate lock hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -21,10 +23,24 @@ venv: .venv/stamp ## fill .venv (every other target does it by itself)
 .venv/stamp: requirements.lock pyproject.toml tools/venv.sh
 	@PYTHON="$(PYTHON)" bash tools/venv.sh
 
+page: ## build the page into longtask/api/static, where npm is
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(PAGE); else echo "npm is not here: LongTask goes without its page"; fi
+
+$(PAGE): $(NODE_STAMP) $(shell find ui -path ui/node_modules -prune -o -type f -print)
+	cd ui && npm run --silent build
+
+$(NODE_STAMP): ui/package.json ui/package-lock.json
+	cd ui && npm ci --no-audit --no-fund
+	@touch $@
+
+page-check: $(PAGE) ## types, drift of the API, component tests and size of the page
+	cd ui && npm run --silent check && npm run --silent test && npm run --silent size
+
 demo: .venv/stamp ## carry a real migration to its end, model recorded, all else real
+	@$(MAKE) --no-print-directory page || echo "the page could not be built; the demo goes without it"
 	.venv/bin/longtask demo
 
-test: .venv/stamp ## all but the slow tests, on SQLite and PostgreSQL, then the demo (half an hour on two cores)
+test: .venv/stamp page ## all but the slow tests, on SQLite and PostgreSQL, in a browser, then the demo (half an hour on two cores)
 	$(PY) -m pytest -n $(or $(JOBS),2) --dist loadfile --durations=10 $(T)
 	.venv/bin/longtask demo </dev/null
 
@@ -37,7 +53,7 @@ check: .venv/stamp ## format, lint, types, import layers, lock, generated files 
 	$(PY) -m tools.generate --check
 	$(PY) -m mypy longtask tools $(wildcard tests bench)
 
-ci: check mutants chaos ## what CI runs after `make test`
+ci: check page-check mutants chaos ## what CI runs after `make test`
 
 sim: .venv/stamp ## the simulator: SEEDS=n fresh seeds, or SEED=n again; DATABASE=postgresql; SPAWN=80 per cent of agents
 	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),300)) $(if $(DATABASE),--database $(DATABASE)) $(if $(SPAWN),--spawn $(SPAWN))
@@ -48,8 +64,10 @@ crash: .venv/stamp ## real processes killed at every named point
 chaos: .venv/stamp ## a fleet on PostgreSQL while all goes wrong: MINUTES=n, SEED=n
 	$(PY) -m tests.chaos --minutes $(or $(MINUTES),2) $(if $(SEED),--seed $(SEED))
 
-agents: .venv/stamp ## fetch the programs of agents (AGENTS="opencode codex"; all are about 1 GB), and try them with a scripted model
+fetch: .venv/stamp ## fetch the programs of agents (AGENTS="opencode codex"; all are about 1 GB)
 	for name in $(or $(AGENTS),claude-code codex opencode); do LONGTASK_HOME=.venv .venv/bin/longtask dev fetch $$name || exit 1; done
+
+agents: fetch ## try all agents with a scripted model, those that are programs too, the slow tests included
 	$(PY) -m pytest tests/agents -m "slow or not slow" $(T)
 
 mutants: .venv/stamp ## break the code on purpose; every mutant must be found
@@ -57,6 +75,9 @@ mutants: .venv/stamp ## break the code on purpose; every mutant must be found
 
 conformance: .venv/stamp ## what a store promises, on every database there is
 	$(PY) -m pytest tests/conformance -m "slow or not slow" $(T)
+
+screenshots: .venv/stamp page ## pictures of the page for docs/page.md
+	$(PY) -m tests.page.screenshots
 
 bench: .venv/stamp ## one JSON line for each workload
 	$(PY) -m bench
@@ -81,5 +102,5 @@ hooks: .venv/stamp ## run format and lint before every commit
 	$(PY) -m pre_commit install
 
 clean: ## remove .venv, caches and build outputs
-	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv build dist ui/node_modules longtask/api/static .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
 
-from bench import beds, streams
+from bench import beds, page, streams
 from bench.beds import Bed
 from bench.crash import killed
 from bench.probe import commits
@@ -303,6 +303,9 @@ WORKLOADS: dict[str, Callable[[], Result]] = {
     "streams_delivered": streams.delivered,
     "streams_p99": streams.p99,
     "streams_memory": streams.memory,
+    "page_first": page.first,
+    "page_event": page.seen,
+    "page_frame": page.frames,
     "pg_chain": partial(chain_200, beds.postgres, "ratio >= 0.6"),
     "pg_fanout_1000": partial(fanout_1000, beds.postgres, "ratio >= 0.6"),
     "pg_fanout_10000": partial(fanout_10000, beds.postgres),

@@ -10,11 +10,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import APIRouter, FastAPI, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import APIRouter, FastAPI
 
 from longtask import __version__
-from longtask.api import health, metrics, problems, traces
+from longtask.api import health, metrics, page, problems, traces
 from longtask.api.access.guard import Guard
 from longtask.api.callbacks import routes as callbacks
 from longtask.api.description import describe
@@ -39,16 +38,10 @@ ROUTERS: tuple[Callable[[Server], APIRouter], ...] = (
     traces.router,
     workers.router,
 )
-OUTSIDE = (health.router, metrics.router)  # where the programs that look after servers expect them
+# Where people, and the programs that look after servers, expect them.
+OUTSIDE = (page.router, health.router, metrics.router)
 
 THREADS = 24  # routes that wait for the store at once; each has a connection to SQLite of its own
-PAGE_HINT = """\
-LongTask serves its API here, and no page: this build has none.
-
-    GET /v1/tasks         what there is to see
-    GET /openapi.json     what else can be asked
-    longtask ls           the same on a terminal
-"""
 
 
 def create_app(server: Server) -> FastAPI:
@@ -74,7 +67,6 @@ def create_app(server: Server) -> FastAPI:
     problems.install(app)
     app.add_middleware(Idempotency, store=server.parts.store)
     app.add_middleware(Guard, access=server.access)  # the last one stands in front
-    app.add_api_route("/", page_hint, include_in_schema=False)
     for make in ROUTERS:
         app.include_router(make(server), prefix="/v1")
     for make in OUTSIDE:
@@ -87,8 +79,3 @@ def described(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         app.openapi_schema = describe(app)
     return app.openapi_schema
-
-
-def page_hint() -> Response:
-    """There is no page in this build."""
-    return PlainTextResponse(PAGE_HINT, 501)

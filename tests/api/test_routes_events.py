@@ -49,8 +49,3 @@ def test_the_fleet_is_told_as_the_command_line_tells_it(client, server):
     carry_to(server.parts, id, "waiting_event")
     found = client.get("/v1/fleet").json()
     assert found.keys() == {"workers", "pools"}
-
-
-def test_there_is_a_hint_where_people_look_for_a_page(client):
-    answer = client.get("/")
-    assert answer.status_code == 501 and "/openapi.json" in answer.text

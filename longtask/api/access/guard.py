@@ -52,7 +52,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Paths that need no token: whole, or as a beginning where they end in "/".  What they change they allow by other means
 # (a signature), and what they show tells nothing about tasks.
-OPEN = {"/", "/healthz", "/readyz", "/openapi.json", "/v1/callbacks/"}
+VIEWS = ("/inbox", "/tasks", "/tasks/", "/events", "/fleet")  # of the page, which asks for a token itself
+OPEN = {"/", "/assets/", *VIEWS, "/healthz", "/readyz", "/openapi.json", "/v1/callbacks/"}
 WORKING = "/v1/workers/"  # what a worker does for its own attempts stands in the journals of their tasks, by its name
 Template = tuple[str, str, re.Pattern[str]]  # method, template, what fits it
 LOOKING = ("GET", "HEAD", "OPTIONS")

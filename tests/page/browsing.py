@@ -1,0 +1,67 @@
+"""A page as a person has it, and what it must never do: complain, break its own rules, or ask anybody else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.cli.shell import DEADLINE_S
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+AXE = ROOT / "ui/node_modules/axe-core/axe.min.js"
+DESKTOP = {"width": 1280, "height": 800}
+PHONE = {"width": 390, "height": 844}
+expect.set_options(timeout=DEADLINE_S * 1_000)
+
+
+def chromium() -> str | None:
+    """Its program, as the system has it."""
+    return next(filter(None, map(shutil.which, CHROMIUM)), None)
+
+
+@contextmanager
+def window(browser: Browser, url: str, **options: Any) -> Iterator[BrowserContext]:
+    """Several pages of it are tabs of one browser.  At its end: nothing was asked of anybody but the server, and
+    nobody complained."""
+    context = browser.new_context(**{"viewport": DESKTOP, "base_url": url, **options})
+    asked: list[str] = []
+    said: list[str] = []
+
+    def hear(page: Page) -> None:
+        page.set_default_timeout(DEADLINE_S * 1_000)
+        page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+
+    context.on("page", hear)
+    context.on("request", lambda request: asked.append(request.url))
+    try:
+        yield context
+    finally:
+        context.close()
+    foreign = [address for address in asked if not address.startswith((url, "data:", "blob:"))]
+    assert not foreign
+    assert not [text for text in said if not text.startswith("Failed to load resource") and "net::ERR_" not in text]
+
+
+def complaints(page: Page) -> list[str]:
+    """What axe finds, one line each."""
+    page.evaluate(AXE.read_text())
+    found = page.evaluate(
+        "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})"
+    )
+    return [
+        f"{one['id']} ({one['impact']}): {one['help']}: {node['html'][:200]}"
+        for one in found["violations"]
+        for node in one["nodes"]
+    ]
+
+
+def overflow(page: Page) -> int:
+    """By how many pixels it is wider than its window."""
+    return int(page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth"))

@@ -1,0 +1,88 @@
+/** All tasks, newest first, with filters that stand in the address. */
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useSearchParams } from "react-router";
+import { approvalsQuery } from "@/api/approvals";
+import type { Approval } from "@/api/documents";
+import { tasksQuery } from "@/api/tasks";
+import { Button } from "@/parts/Button";
+import { Empty } from "@/parts/Empty";
+import { Loading } from "@/parts/Loading";
+import { ProblemNote } from "@/parts/ProblemNote";
+import { moveAmongRows } from "@/parts/rows";
+import { Title } from "@/parts/Title";
+import { t } from "@/texts/texts";
+import { FilterBar } from "./FilterBar";
+import { filtersOf } from "./filters";
+import { TaskLine } from "./TaskLine";
+
+export function TasksView() {
+  const [params] = useSearchParams();
+  const filters = filtersOf(params);
+  const filtered = Object.keys(filters).length > 0;
+  const found = useInfiniteQuery(tasksQuery(filters));
+  const asked = useQuery(approvalsQuery(false));
+  const tasks = found.data?.pages.flatMap((page) => page.items);
+  const waits = byTask(asked.data?.items ?? []);
+  return (
+    <>
+      <Title text={t.tasks.title} />
+      <FilterBar />
+      {found.error === null ? null : <ProblemNote error={found.error} onRetry={() => void found.refetch()} />}
+      {tasks === undefined ? (
+        found.error === null ? (
+          <Loading />
+        ) : null
+      ) : tasks.length === 0 && !found.hasNextPage ? (
+        filtered ? (
+          <Empty title={t.tasks.noneFits} />
+        ) : (
+          <Empty title={t.tasks.none}>{t.tasks.noneWhy}</Empty>
+        )
+      ) : (
+        <div className="overflow-hidden rounded-lg border border-line bg-surface">
+          <table className="block w-full sm:table" onKeyDown={moveAmongRows}>
+            <thead className="max-sm:sr-only">
+              <tr className="border-b border-line text-left text-muted">
+                <Head text={t.tasks.columns.task} />
+                <Head text={t.tasks.columns.status} />
+                <Head text={t.tasks.columns.progress} />
+                <Head text={t.tasks.columns.waits} wide />
+                <Head text={t.tasks.columns.cost} right wide />
+                <Head text={t.tasks.columns.age} right />
+              </tr>
+            </thead>
+            <tbody className="max-sm:block">
+              {tasks.map((task) => (
+                <TaskLine key={task.id} task={task} asked={waits.get(task.id)} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {found.hasNextPage ? (
+        <Button
+          className="mt-3 self-center"
+          disabled={found.isFetchingNextPage}
+          onClick={() => void found.fetchNextPage()}
+        >
+          {found.isFetchingNextPage ? t.tasks.searching : t.tasks.more}
+        </Button>
+      ) : null}
+    </>
+  );
+}
+
+function Head({ text, right = false, wide = false }: { text: string; right?: boolean; wide?: boolean }) {
+  return (
+    <th scope="col" className={`px-3 py-1.5 font-medium ${right ? "text-right" : ""} ${wide ? "max-lg:hidden" : ""}`}>
+      {text}
+    </th>
+  );
+}
+
+/** Of each task what it has asked for longest. */
+function byTask(approvals: readonly Approval[]): Map<string, Approval> {
+  const found = new Map<string, Approval>();
+  for (const approval of approvals) if (!found.has(approval.task)) found.set(approval.task, approval);
+  return found;
+}
