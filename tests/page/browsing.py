@@ -49,6 +49,12 @@ def window(browser: Browser, url: str, **options: Any) -> Iterator[BrowserContex
     assert not [text for text in said if not text.startswith("Failed to load resource") and "net::ERR_" not in text]
 
 
+def look_at(page: Page, address: str) -> None:
+    """Goes there, and waits until what stands there is shown."""
+    page.goto(address)
+    page.wait_for_function("() => document.querySelector('h1') && !document.body.innerText.includes('Loading …')")
+
+
 def complaints(page: Page) -> list[str]:
     """What axe finds, one line each."""
     page.evaluate(AXE.read_text())

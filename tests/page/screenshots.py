@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.page.browsing import PHONE, ROOT, chromium, window
+from tests.page.browsing import PHONE, ROOT, chromium, look_at, window
 from tests.page.job import demo_job
 from tests.page.served import Served
 
@@ -30,9 +30,7 @@ AFTERWARDS = {
 
 
 def shoot(page: Page, address: str, name: str) -> None:
-    page.goto(address)
-    page.get_by_role("heading", level=1).first.wait_for()
-    page.wait_for_load_state("networkidle")
+    look_at(page, address)
     page.screenshot(path=FOLDER / f"{name}.png")
     print(name)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.page.browsing import PHONE, complaints, overflow, window
+from tests.page.browsing import PHONE, complaints, look_at, overflow, window
 from tests.page.job import demo_job
 from tests.page.served import Served
 
@@ -35,7 +35,7 @@ def test_the_whole_job_is_watched_and_approved_in_the_page(browser: Browser, job
         page.get_by_role("link", name=re.compile("1 waiting for you")).click(timeout=END_S * 1_000)
         page.get_by_role("link", name="Look").click()
         expect(page.get_by_role("button", name="Approve")).to_be_visible()
-        expect(page.get_by_role("button", name=re.compile("^Comment on vobject/")).first).to_be_visible()  # the diff
+        expect(page.get_by_role("button", name="Comment on vobject").first).to_be_visible()  # the diff
         page.get_by_role("button", name="Approve").click()
         page.get_by_role("dialog").get_by_role("button", name="Approve").click()
         page.goto(f"/tasks/{task}")
@@ -46,14 +46,15 @@ def test_the_whole_job_is_watched_and_approved_in_the_page(browser: Browser, job
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_view_is_accessible_and_fits(browser: Browser, job: tuple[Served, str], scheme: str):
     served, task = job
-    served.reaches(task, "completed", END_S)
+    if served.status(task) != "completed":  # the test that comes before has failed, or was left out
+        served.reaches(task, "waiting_user", END_S)
+        served.shell("approve", task, "review")
+        served.reaches(task, "completed", END_S)
     found: dict[str, list[str]] = {}
     with window(browser, served.url, color_scheme=scheme) as context:
         page = context.new_page()
         for address in (*ELSEWHERE, *(f"/tasks/{task}{view}" for view in VIEWS)):
-            page.goto(address)
-            page.get_by_role("heading", level=1).first.wait_for()
-            page.wait_for_load_state("networkidle")
+            look_at(page, address)
             found[address] = complaints(page)
             if wider := overflow(page):
                 found[address].append(f"it is {wider} pixels wider than its window")
@@ -66,9 +67,7 @@ def test_inbox_and_approval_are_accessible_and_fit_on_a_phone(browser: Browser, 
     with window(browser, served.url, viewport=PHONE, has_touch=True, is_mobile=True) as context:
         page = context.new_page()
         for address in ("/inbox", "/tasks", f"/tasks/{task}", f"/tasks/{task}/steps/review/approval"):
-            page.goto(address)
-            page.get_by_role("heading", level=1).first.wait_for()
-            page.wait_for_load_state("networkidle")
+            look_at(page, address)
             found[address] = complaints(page)
             if wider := overflow(page):
                 found[address].append(f"it is {wider} pixels wider than its window")

@@ -76,7 +76,9 @@ export function TimeStrip({ whole, shown, onShow, children }: Props) {
         aria-valuemin={0}
         aria-valuemax={100}
         aria-valuenow={Math.round(share(whole, shown.from) * 100)}
-        aria-valuetext={all ? t.timeline.all : t.timeline.shown(duration(shown.from - whole.from), duration(shown.to - whole.from))}
+        aria-valuetext={
+          all ? t.timeline.all : t.timeline.shown(duration(shown.from - whole.from), duration(shown.to - whole.from))
+        }
         title={t.timeline.rangeHint}
         onPointerDown={begin}
         onPointerMove={draw}
@@ -91,14 +93,31 @@ export function TimeStrip({ whole, shown, onShow, children }: Props) {
           <>
             <span className="absolute inset-y-0 left-0 bg-ground/70" style={{ width: percent(from) }} />
             <span className="absolute inset-y-0 right-0 bg-ground/70" style={{ width: percent(1 - to) }} />
-            <span className="absolute inset-y-0 border-x-2 border-accent" style={{ left: percent(from), width: percent(Math.max(to - from, 0.002)) }} />
+            <span
+              className="absolute inset-y-0 border-x-2 border-accent"
+              style={{ left: percent(from), width: percent(Math.max(to - from, 0.002)) }}
+            />
           </>
         )}
       </div>
       <div className="flex">
-        <ZoomButton name={t.timeline.zoomIn} icon={<ZoomIn size={15} aria-hidden />} onClick={() => onShow(zoomed(whole, shown, 1 / ZOOM))} />
-        <ZoomButton name={t.timeline.zoomOut} icon={<ZoomOut size={15} aria-hidden />} disabled={all} onClick={() => onShow(zoomed(whole, shown, ZOOM))} />
-        <ZoomButton name={t.timeline.all} icon={<Maximize2 size={15} aria-hidden />} disabled={all} onClick={() => onShow(null)} />
+        <ZoomButton
+          name={t.timeline.zoomIn}
+          icon={<ZoomIn size={15} aria-hidden />}
+          onClick={() => onShow(zoomed(whole, shown, 1 / ZOOM))}
+        />
+        <ZoomButton
+          name={t.timeline.zoomOut}
+          icon={<ZoomOut size={15} aria-hidden />}
+          disabled={all}
+          onClick={() => onShow(zoomed(whole, shown, ZOOM))}
+        />
+        <ZoomButton
+          name={t.timeline.all}
+          icon={<Maximize2 size={15} aria-hidden />}
+          disabled={all}
+          onClick={() => onShow(null)}
+        />
       </div>
     </div>
   );
@@ -108,6 +127,14 @@ type ZoomProps = { name: string; icon: ReactNode; disabled?: boolean; onClick: (
 
 function ZoomButton({ name, icon, disabled, onClick }: ZoomProps) {
   return (
-    <Button look="quiet" className="px-1.5!" aria-label={name} title={name} disabled={disabled} onClick={onClick} icon={icon} />
+    <Button
+      look="quiet"
+      className="px-1.5!"
+      aria-label={name}
+      title={name}
+      disabled={disabled}
+      onClick={onClick}
+      icon={icon}
+    />
   );
 }

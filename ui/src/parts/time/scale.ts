@@ -40,7 +40,11 @@ export function tickText(ms: number): string {
   if (ms < SECOND) return `${ms}ms`;
   const parts: string[] = [];
   let left = ms;
-  for (const [unit, name] of [[DAY, "d"], [HOUR, "h"], [MINUTE, "m"]] as const) {
+  for (const [unit, name] of [
+    [DAY, "d"],
+    [HOUR, "h"],
+    [MINUTE, "m"],
+  ] as const) {
     const whole = Math.floor(left / unit);
     if (whole > 0) parts.push(`${whole}${name}`);
     left -= whole * unit;

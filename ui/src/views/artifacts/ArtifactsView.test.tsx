@@ -17,9 +17,13 @@ function at(address: string) {
   const asked = answerWith({
     [`GET /v1/tasks/${TASK}/artifacts`]: { items: ITEMS, next: null },
     [`GET /v1/tasks/${TASK}/artifacts/report.md`]: () => new Response("# Done\n\nAll **3** modules."),
-    [`GET /v1/tasks/${TASK}/artifacts/out/data.json`]: () => new Response('{"modules": [1, 2], "deep": {"a": {"b": null}}}'),
+    [`GET /v1/tasks/${TASK}/artifacts/out/data.json`]: () =>
+      new Response('{"modules": [1, 2], "deep": {"a": {"b": null}}}'),
   });
-  const routes = ["/tasks/:task/artifacts", "/tasks/:task/artifacts/:name"].map((path) => ({ path, element: <ArtifactsView /> }));
+  const routes = ["/tasks/:task/artifacts", "/tasks/:task/artifacts/:name"].map((path) => ({
+    path,
+    element: <ArtifactsView />,
+  }));
   return { ...showRoutes(routes, `/tasks/${TASK}/artifacts${address}`), asked };
 }
 
@@ -28,7 +32,9 @@ test("a report is chosen and read", async () => {
   await userEvent.click(await screen.findByRole("link", { name: /report.md/ }));
   await screen.findByRole("heading", { name: "Done" });
   expect(router.state.location.pathname).toBe(`/tasks/${TASK}/artifacts/report.md`);
-  expect(screen.getByRole("link", { name: "Download" }).getAttribute("href")).toBe(`/v1/tasks/${TASK}/artifacts/report.md?digest=d1`);
+  expect(screen.getByRole("link", { name: "Download" }).getAttribute("href")).toBe(
+    `/v1/tasks/${TASK}/artifacts/report.md?digest=d1`,
+  );
   await expectAccessible(container);
 });
 

@@ -25,7 +25,11 @@ export function ArtifactsView() {
   return (
     <>
       <label className="mb-2 inline-flex items-center gap-1.5 self-start">
-        <input type="checkbox" checked={all} onChange={(event) => setParams(event.target.checked ? { all: "1" } : {}, { replace: true })} />
+        <input
+          type="checkbox"
+          checked={all}
+          onChange={(event) => setParams(event.target.checked ? { all: "1" } : {}, { replace: true })}
+        />
         {t.artifacts.all}
       </label>
       <Asked query={found}>
@@ -117,7 +121,10 @@ function Save({ task, artifact }: { task: string; artifact: Artifact }) {
     );
   }
   return (
-    <Button icon={icon} onClick={() => void save(client, task, artifact).catch((error: unknown) => notify(String(error)))}>
+    <Button
+      icon={icon}
+      onClick={() => void save(client, task, artifact).catch((error: unknown) => notify(String(error)))}
+    >
       {t.artifacts.download}
     </Button>
   );

@@ -19,7 +19,12 @@ export function EventFilterBar({ events, handles }: Props) {
   const known = types.includes(filters.type) || families.includes(filters.type);
   return (
     <div role="search" aria-label={t.tasks.filter} className="mb-2 flex flex-wrap items-center gap-2">
-      <select aria-label={t.events.type} className={LOOK} value={filters.type} onChange={(event) => set("type", event.target.value)}>
+      <select
+        aria-label={t.events.type}
+        className={LOOK}
+        value={filters.type}
+        onChange={(event) => set("type", event.target.value)}
+      >
         <option value="">{t.events.anyType}</option>
         {known || filters.type === "" ? null : <option value={filters.type}>{filters.type}</option>}
         <optgroup label={t.events.families}>
@@ -47,9 +52,16 @@ export function EventFilterBar({ events, handles }: Props) {
         onChange={(event) => set("step", event.target.value)}
       />
       {handles === null ? null : (
-        <select aria-label={t.events.task} className={`${LOOK} max-w-56`} value={filters.task} onChange={(event) => set("task", event.target.value)}>
+        <select
+          aria-label={t.events.task}
+          className={`${LOOK} max-w-56`}
+          value={filters.task}
+          onChange={(event) => set("task", event.target.value)}
+        >
           <option value="">{t.events.anyTask}</option>
-          {filters.task === "" || handles.has(filters.task) ? null : <option value={filters.task}>{filters.task.slice(0, 13)}</option>}
+          {filters.task === "" || handles.has(filters.task) ? null : (
+            <option value={filters.task}>{filters.task.slice(0, 13)}</option>
+          )}
           {[...handles].map(([id, handle]) => (
             <option key={id} value={id}>
               {handle}
@@ -67,7 +79,14 @@ export function EventFilterBar({ events, handles }: Props) {
         <option value="oldest">{t.events.oldestFirst}</option>
       </select>
       {filtered ? (
-        <Button look="quiet" onClick={() => setParams((before) => changed(changed(changed(before, "type", ""), "step", ""), "task", ""), { replace: true })}>
+        <Button
+          look="quiet"
+          onClick={() =>
+            setParams((before) => changed(changed(changed(before, "type", ""), "step", ""), "task", ""), {
+              replace: true,
+            })
+          }
+        >
           {t.tasks.clear}
         </Button>
       ) : null}

@@ -17,7 +17,13 @@ type Props = {
   task: string | null;
 };
 
-const INKS: Readonly<Record<string, string>> = { completed: "text-ok", failed: "text-bad", cancelled: "text-bad", waiting: "text-wait", paused: "text-wait" };
+const INKS: Readonly<Record<string, string>> = {
+  completed: "text-ok",
+  failed: "text-bad",
+  cancelled: "text-bad",
+  waiting: "text-wait",
+  paused: "text-wait",
+};
 
 export const EventLine = memo(function EventLine({ entry, dated, open, task }: Props) {
   const { event } = entry;
@@ -29,7 +35,11 @@ export const EventLine = memo(function EventLine({ entry, dated, open, task }: P
   return (
     <>
       <div className="flex h-[30px] cursor-pointer items-center gap-3 overflow-hidden px-3 max-sm:gap-2 max-sm:px-2">
-        <time dateTime={event.time} title={instant(at)} className="w-32 shrink-0 text-right whitespace-nowrap text-muted tabular-nums max-sm:w-16">
+        <time
+          dateTime={event.time}
+          title={instant(at)}
+          className="w-32 shrink-0 text-right whitespace-nowrap text-muted tabular-nums max-sm:w-16"
+        >
           <span className="max-sm:hidden">{dated ? `${instant(at).slice(5, 10)} ` : ""}</span>
           {clock(at)}
         </time>
@@ -38,19 +48,33 @@ export const EventLine = memo(function EventLine({ entry, dated, open, task }: P
           <span className="truncate">{event.type}</span>
         </span>
         {task === null ? null : (
-          <Link tabIndex={-1} to={taskAddress(id)} onClick={(click) => click.stopPropagation()} className="w-28 shrink-0 truncate hover:underline max-sm:hidden" title={id}>
+          <Link
+            tabIndex={-1}
+            to={taskAddress(id)}
+            onClick={(click) => click.stopPropagation()}
+            className="w-28 shrink-0 truncate hover:underline max-sm:hidden"
+            title={id}
+          >
             {task}
           </Link>
         )}
         {step === null ? (
           <span className="max-w-[40%] shrink-0 truncate">{subject}</span>
         ) : (
-          <Link tabIndex={-1} to={stepAddress(id, step)} onClick={(click) => click.stopPropagation()} className="max-w-[40%] shrink-0 truncate font-medium hover:underline" title={step}>
+          <Link
+            tabIndex={-1}
+            to={stepAddress(id, step)}
+            onClick={(click) => click.stopPropagation()}
+            className="max-w-[40%] shrink-0 truncate font-medium hover:underline"
+            title={step}
+          >
             {step}
           </Link>
         )}
         <span className="min-w-0 flex-1 truncate text-muted">{toldOf(event)}</span>
-        {event.actor === null ? null : <span className="max-w-32 truncate text-muted max-sm:hidden">{event.actor}</span>}
+        {event.actor === null ? null : (
+          <span className="max-w-32 truncate text-muted max-sm:hidden">{event.actor}</span>
+        )}
         <span className="shrink-0 text-muted tabular-nums max-sm:hidden">#{event.seq}</span>
       </div>
       {open ? (

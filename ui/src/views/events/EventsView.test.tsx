@@ -45,7 +45,13 @@ test("filters stand in the address", async () => {
 test("the journal of all tasks names them, and can be bounded to one", async () => {
   const other = "019b76da-a800-7000-8000-000000000002";
   answerWith({
-    "GET /v1/events": (request: Request) => ({ items: new URL(request.url).searchParams.get("cursor") === "9" ? [] : [...EVENTS, { ...EVENTS[0], id: `${other}/1`, source: `/tasks/${other}` }], next: "9" }),
+    "GET /v1/events": (request: Request) => ({
+      items:
+        new URL(request.url).searchParams.get("cursor") === "9"
+          ? []
+          : [...EVENTS, { ...EVENTS[0], id: `${other}/1`, source: `/tasks/${other}` }],
+      next: "9",
+    }),
     "GET /v1/tasks": { items: [aTask()], next: null },
   });
   show(<EventsView />, "/events", "/events");

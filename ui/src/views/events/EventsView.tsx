@@ -33,7 +33,10 @@ function EventsOfTask({ task }: { task: string }) {
 function AllEvents() {
   const tasks = useInfiniteQuery(tasksQuery());
   const pages = tasks.data?.pages;
-  const handles = useMemo(() => new Map(pages?.flatMap((page) => page.items.map((task) => [task.id, task.handle] as const))), [pages]);
+  const handles = useMemo(
+    () => new Map(pages?.flatMap((page) => page.items.map((task) => [task.id, task.handle] as const))),
+    [pages],
+  );
   return (
     <>
       <Title text={t.app.events} />
@@ -67,7 +70,9 @@ function Events({ journal, handles }: Props) {
       <EventFilterBar events={events} handles={handles} />
       {journal.error === null ? null : <ProblemNote error={journal.error} onRetry={journal.more} />}
       <p className="mb-1.5 flex flex-wrap items-center gap-3 text-muted">
-        {entries.length === events.length ? t.events.count(events.length) : t.events.of(count(entries.length), count(events.length))}
+        {entries.length === events.length
+          ? t.events.count(events.length)
+          : t.events.of(count(entries.length), count(events.length))}
         {whole ? null : stopped ? (
           <>
             {t.events.stopped}
@@ -89,7 +94,14 @@ function Events({ journal, handles }: Props) {
             unfolded={(entry) => open.has(entry.id)}
             onFold={turn}
             tall={(entry) => open.has(entry.id)}
-            draw={(entry, at) => <EventLine entry={entry} dated={dayOf(entry) !== dayOf(entries[at - 1])} open={open.has(entry.id)} task={taskName(entry.event, handles)} />}
+            draw={(entry, at) => (
+              <EventLine
+                entry={entry}
+                dated={dayOf(entry) !== dayOf(entries[at - 1])}
+                open={open.has(entry.id)}
+                task={taskName(entry.event, handles)}
+              />
+            )}
           />
         </div>
       ) : whole ? (

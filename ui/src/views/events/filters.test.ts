@@ -19,7 +19,10 @@ test("events are filtered by type, by family and by step, newest first", () => {
   expect(ids("type=step.")).toEqual([4, 2]);
   expect(ids("type=step.failed&step=lin")).toEqual([4]);
   expect(ids("step=CART&order=oldest")).toEqual([2, 3, 3]);
-  expect(typesOf(EVENTS)).toEqual({ types: ["artifact.created", "longtask.started", "step.failed", "step.started"], families: ["step."] });
+  expect(typesOf(EVENTS)).toEqual({
+    types: ["artifact.created", "longtask.started", "step.failed", "step.started"],
+    families: ["step."],
+  });
 });
 
 test("several events of one fact are told apart", () => {
@@ -30,6 +33,10 @@ test("several events of one fact are told apart", () => {
 test("an event is told in a few words", () => {
   expect(EVENTS.map(toldOf)).toEqual(["Move it", "attempt 1 on w-1", "a.md", "b.md", "exit code 1: 3 problems"]);
   expect(toldOf(anEvent("approval.required", { step: "x", question: { text: "Right?\nReally?" } }))).toBe("Right?");
-  expect(toldOf(anEvent("approval.resolved", { step: "x", cause: { decision: "approve", by: "ann", text: "fine" } }))).toBe("approve by ann (fine)");
-  expect(toldOf(anEvent("longtask.recorded", { step: "x", tokens_in: 1_200, tokens_out: 3, model: "m" }))).toBe("m: 1,200 tokens in, 3 out");
+  expect(
+    toldOf(anEvent("approval.resolved", { step: "x", cause: { decision: "approve", by: "ann", text: "fine" } })),
+  ).toBe("approve by ann (fine)");
+  expect(toldOf(anEvent("longtask.recorded", { step: "x", tokens_in: 1_200, tokens_out: 3, model: "m" }))).toBe(
+    "m: 1,200 tokens in, 3 out",
+  );
 });

@@ -59,5 +59,8 @@ export function typesOf(events: readonly JournalEvent[]): { types: string[]; fam
     const family = type.slice(0, type.lastIndexOf(".") + 1);
     sizes.set(family, (sizes.get(family) ?? 0) + 1);
   }
-  return { types, families: [...sizes].filter(([family, size]) => family !== "" && size > 1).map(([family]) => family) };
+  return {
+    types,
+    families: [...sizes].filter(([family, size]) => family !== "" && size > 1).map(([family]) => family),
+  };
 }

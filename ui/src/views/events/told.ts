@@ -18,7 +18,8 @@ function map(value: unknown): Fields | null {
 
 /** Whom it is about: a step, a stage, steps that were added; "" if it is the task. */
 export function subjectOf({ data }: JournalEvent): string {
-  if (Array.isArray(data.steps)) return data.steps.slice(0, 5).map(String).join(", ") + (data.steps.length > 5 ? " …" : "");
+  if (Array.isArray(data.steps))
+    return data.steps.slice(0, 5).map(String).join(", ") + (data.steps.length > 5 ? " …" : "");
   return text(data.step) || text(data.stage);
 }
 
@@ -28,12 +29,17 @@ export function toldOf(event: JournalEvent): string {
   if (question !== null) return asked(question);
   const cause = map(data.cause);
   if (cause !== null) return came(cause);
-  if (text(data.because)) return data.benign ? t.events.notWantedBecause(text(data.because)) : t.events.because(text(data.because));
+  if (text(data.because))
+    return data.benign ? t.events.notWantedBecause(text(data.because)) : t.events.because(text(data.because));
   if (data.benign === true) return t.events.notWanted;
   if (text(data.reason)) return gist(text(data.reason));
-  if (event.type === "longtask.recorded") return t.events.used(text(data.model), Number(data.tokens_in ?? 0), Number(data.tokens_out ?? 0));
+  if (event.type === "longtask.recorded")
+    return t.events.used(text(data.model), Number(data.tokens_in ?? 0), Number(data.tokens_out ?? 0));
   if (event.type === "artifact.created") return text(data.name);
-  if (event.type === "step.started") return [t.trace.attempt(Number(data.attempt ?? 0)), text(data.worker) && t.tree.worker(text(data.worker))].filter(Boolean).join(" ");
+  if (event.type === "step.started")
+    return [t.trace.attempt(Number(data.attempt ?? 0)), text(data.worker) && t.tree.worker(text(data.worker))]
+      .filter(Boolean)
+      .join(" ");
   for (const key of WORDS) if (text(data[key])) return worded(t.words.outcome, firstLine(text(data[key])));
   const result = map(data.result);
   if (result !== null) return firstLine(MADE.map((key) => text(result[key])).find(Boolean) ?? "");

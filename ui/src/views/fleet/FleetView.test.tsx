@@ -4,7 +4,19 @@ import { expectAccessible } from "@/testing/axe";
 import { answerWith, show } from "@/testing/render";
 import { FleetView } from "./FleetView";
 
-const WORKER = { id: "w-1", host: "box", pid: 7, version: "1.2", pools: ["default", "gpu"], slots: 4, running: 3, started_at: Date.now() - 60_000, seen_at: Date.now(), lag_ms: 1_200, alive: true };
+const WORKER = {
+  id: "w-1",
+  host: "box",
+  pid: 7,
+  version: "1.2",
+  pools: ["default", "gpu"],
+  slots: 4,
+  running: 3,
+  started_at: Date.now() - 60_000,
+  seen_at: Date.now(),
+  lag_ms: 1_200,
+  alive: true,
+};
 
 test("workers and pools are told, and what nobody works on with the command that helps", async () => {
   answerWith({

@@ -77,28 +77,51 @@ const WORKERS: ReadonlyArray<Column<Worker>> = [
       </span>
     ),
   },
-  { key: "host", title: t.fleet.host, cell: ({ host, pid }) => <span className="whitespace-nowrap">{t.fleet.process(host, pid)}</span> },
+  {
+    key: "host",
+    title: t.fleet.host,
+    cell: ({ host, pid }) => <span className="whitespace-nowrap">{t.fleet.process(host, pid)}</span>,
+  },
   { key: "pools", title: t.fleet.pools, cell: ({ pools }) => pools.join(", ") },
   {
     key: "slots",
     title: t.fleet.slots,
     cell: ({ id, running, slots }) => <Progress done={running} total={slots} label={`${t.fleet.slots}: ${id}`} />,
   },
-  { key: "lag", title: t.fleet.lag, right: true, cell: ({ lag_ms: lag, alive }) => <span className={alive ? "" : "text-bad"}>{duration(lag)}</span> },
+  {
+    key: "lag",
+    title: t.fleet.lag,
+    right: true,
+    cell: ({ lag_ms: lag, alive }) => <span className={alive ? "" : "text-bad"}>{duration(lag)}</span>,
+  },
   { key: "since", title: t.fleet.since, right: true, wide: true, cell: ({ started_at: at }) => <Age at={at} /> },
-  { key: "version", title: t.fleet.version, wide: true, cell: ({ version }) => version ?? <span className="text-muted">{t.words.unknown}</span> },
+  {
+    key: "version",
+    title: t.fleet.version,
+    wide: true,
+    cell: ({ version }) => version ?? <span className="text-muted">{t.words.unknown}</span>,
+  },
 ];
 
 const POOLS: ReadonlyArray<Column<Pool>> = [
   { key: "pool", title: t.fleet.pool, cell: ({ pool }) => <span className="font-medium">{pool}</span> },
   { key: "workers", title: t.fleet.workers, right: true, cell: ({ workers }) => count(workers) },
-  { key: "slots", title: t.fleet.slots, right: true, cell: ({ slots }) => (slots === null ? <span title={t.fleet.besides}>–</span> : count(slots)) },
+  {
+    key: "slots",
+    title: t.fleet.slots,
+    right: true,
+    cell: ({ slots }) => (slots === null ? <span title={t.fleet.besides}>–</span> : count(slots)),
+  },
   { key: "ready", title: t.fleet.ready, right: true, cell: ({ ready }) => count(ready) },
   {
     key: "oldest",
     title: t.fleet.oldest,
     right: true,
     cell: ({ oldest_ready_ms: oldest }) =>
-      oldest === null ? <span className="text-muted">–</span> : <span className={oldest > LATE_MS ? "font-medium text-wait" : ""}>{duration(oldest)}</span>,
+      oldest === null ? (
+        <span className="text-muted">–</span>
+      ) : (
+        <span className={oldest > LATE_MS ? "font-medium text-wait" : ""}>{duration(oldest)}</span>
+      ),
   },
 ];

@@ -22,7 +22,12 @@ export function SpanDetail({ task, row, now, onClose }: Props) {
         <h2 className="min-w-0 flex-1 font-semibold break-words">
           {span.step === null || span.kind === "step" ? nameOf(span) : `${span.step} · ${nameOf(span)}`}
         </h2>
-        <button type="button" aria-label={t.parts.close} onClick={onClose} className="rounded p-0.5 text-muted hover:text-ink">
+        <button
+          type="button"
+          aria-label={t.parts.close}
+          onClick={onClose}
+          className="rounded p-0.5 text-muted hover:text-ink"
+        >
           <X size={16} aria-hidden />
         </button>
       </header>
@@ -48,7 +53,9 @@ export function SpanDetail({ task, row, now, onClose }: Props) {
         {Object.entries(span.attributes).map(([name, value]) => (
           <div key={name}>
             <dt className="text-xs break-all text-muted">{name}</dt>
-            <dd className="font-mono text-[0.93em] break-words whitespace-pre-wrap">{typeof value === "string" ? value : JSON.stringify(value)}</dd>
+            <dd className="font-mono text-[0.93em] break-words whitespace-pre-wrap">
+              {typeof value === "string" ? value : JSON.stringify(value)}
+            </dd>
           </div>
         ))}
       </dl>

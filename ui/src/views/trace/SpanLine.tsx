@@ -23,7 +23,13 @@ const ICONS: Readonly<Record<string, LucideIcon>> = {
   tool: Wrench,
 };
 
-type Props = { row: SpanRow; range: Range; now: number; chosen: boolean; fold: (row: SpanRow, unfold: boolean) => void };
+type Props = {
+  row: SpanRow;
+  range: Range;
+  now: number;
+  chosen: boolean;
+  fold: (row: SpanRow, unfold: boolean) => void;
+};
 
 export const SpanLine = memo(function SpanLine({ row, range, now, chosen, fold }: Props) {
   const { span, level, unfolded } = row;
@@ -59,7 +65,9 @@ export const SpanLine = memo(function SpanLine({ row, range, now, chosen, fold }
       <div className="relative overflow-hidden">
         <Bar row={row} range={range} now={now} to={to} />
       </div>
-      <div className={`flex items-center justify-end pr-2 tabular-nums ${span.ended_at === null ? "text-run" : "text-muted"}`}>
+      <div
+        className={`flex items-center justify-end pr-2 tabular-nums ${span.ended_at === null ? "text-run" : "text-muted"}`}
+      >
         {duration(to - span.started_at, span.ended_at === null)}
         {span.ended_at === null ? <span className="sr-only">, {t.words.state.running}</span> : null}
       </div>
@@ -79,15 +87,33 @@ function Bar({ row, range, now, to }: { row: SpanRow; range: Range; now: number;
   const { span, worked, unfolded } = row;
   if (to < range.from || span.started_at > range.to) return null;
   const bad = span.status === "error";
-  const full = span.kind === "wait" ? WAIT : bad ? "bg-bad" : span.kind === "turn" || span.kind === "tool" ? "bg-accent" : "bg-run";
-  const soft = span.kind === "wait" || unfolded === undefined ? full : bad ? "bg-bad-soft outline outline-bad" : "bg-run-soft outline outline-run/50";
+  const full =
+    span.kind === "wait"
+      ? WAIT
+      : bad
+        ? "bg-bad"
+        : span.kind === "turn" || span.kind === "tool"
+          ? "bg-accent"
+          : "bg-run";
+  const soft =
+    span.kind === "wait" || unfolded === undefined
+      ? full
+      : bad
+        ? "bg-bad-soft outline outline-bad"
+        : "bg-run-soft outline outline-run/50";
   return (
     <>
       <Piece range={range} from={span.started_at} to={to} look={`top-2 h-3 rounded-[3px] -outline-offset-1 ${soft}`} />
       {span.kind === "wait"
         ? null
         : drawable(worked, (range.to - range.from) / APART, now).map((piece) => (
-            <Piece key={piece.from} range={range} from={Math.max(piece.from, span.started_at)} to={Math.min(piece.to, to)} look={`top-2 h-3 rounded-[3px] ${full}`} />
+            <Piece
+              key={piece.from}
+              range={range}
+              from={Math.max(piece.from, span.started_at)}
+              to={Math.min(piece.to, to)}
+              look={`top-2 h-3 rounded-[3px] ${full}`}
+            />
           ))}
     </>
   );

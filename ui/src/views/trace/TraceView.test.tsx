@@ -7,20 +7,50 @@ import { answerWith, show } from "@/testing/render";
 import { AT, TASK } from "@/testing/samples";
 import { TraceView } from "./TraceView";
 
-function aSpan(id: string, parent: string | null, kind: string, from: number, to: number, more: Partial<Span> = {}): Span {
-  return { span_id: id, parent_id: parent, kind, name: id, step: null, attempt: null, started_at: AT + from, ended_at: AT + to, status: "ok", attributes: {}, ...more };
+function aSpan(
+  id: string,
+  parent: string | null,
+  kind: string,
+  from: number,
+  to: number,
+  more: Partial<Span> = {},
+): Span {
+  return {
+    span_id: id,
+    parent_id: parent,
+    kind,
+    name: id,
+    step: null,
+    attempt: null,
+    started_at: AT + from,
+    ended_at: AT + to,
+    status: "ok",
+    attributes: {},
+    ...more,
+  };
 }
 
 const SPANS: Span[] = [
   aSpan("t", null, "task", 0, 9_000, { name: "task shop" }),
   aSpan("s", "t", "stage", 0, 9_000, { name: "stage build" }),
   aSpan("x", "s", "step", 0, 9_000, { name: "step cart", step: "cart", attributes: { "longtask.step.kind": "agent" } }),
-  aSpan("a", "x", "attempt", 1_000, 9_000, { step: "cart", attempt: 1, status: "error", attributes: { "longtask.outcome": "failed", "longtask.worker": "w-1" } }),
-  aSpan("m", "a", "turn", 2_000, 4_000, { step: "cart", attempt: 1, attributes: { "gen_ai.request.model": "model-x", "gen_ai.usage.input_tokens": 12 } }),
+  aSpan("a", "x", "attempt", 1_000, 9_000, {
+    step: "cart",
+    attempt: 1,
+    status: "error",
+    attributes: { "longtask.outcome": "failed", "longtask.worker": "w-1" },
+  }),
+  aSpan("m", "a", "turn", 2_000, 4_000, {
+    step: "cart",
+    attempt: 1,
+    attributes: { "gen_ai.request.model": "model-x", "gen_ai.usage.input_tokens": 12 },
+  }),
 ];
 
 function shown(spans: Span[], cut = false) {
-  answerWith({ [`GET /v1/tasks/${TASK}/trace`]: { task: TASK, handle: "shop-12", trace_id: "abc", spans, cut, dropped: 0 } });
+  answerWith({
+    [`GET /v1/tasks/${TASK}/trace`]: { task: TASK, handle: "shop-12", trace_id: "abc", spans, cut, dropped: 0 },
+  });
   return show(<TraceView />, `/tasks/${TASK}/trace`, "/tasks/:task/trace");
 }
 

@@ -23,7 +23,11 @@ const APART = 600;
 
 export function TraceView() {
   const trace = useQuery(traceQuery(useTaskParam()));
-  return <Asked query={trace}>{(shown) => (shown.spans.length === 0 ? <Empty title={t.trace.none} /> : <Waterfall trace={shown} />)}</Asked>;
+  return (
+    <Asked query={trace}>
+      {(shown) => (shown.spans.length === 0 ? <Empty title={t.trace.none} /> : <Waterfall trace={shown} />)}
+    </Asked>
+  );
 }
 
 function Waterfall({ trace }: { trace: Trace }) {
@@ -38,7 +42,10 @@ function Waterfall({ trace }: { trace: Trace }) {
   const rows = useMemo(() => rowsOf(tree, folds), [tree, folds]);
   const whole = useMemo(() => wholeOf(spans, now), [spans, now]);
   const range = chosen ?? whole;
-  const fold = useCallback((row: SpanRow, unfold: boolean) => setFolds((before) => ({ ...before, [row.id]: unfold })), []);
+  const fold = useCallback(
+    (row: SpanRow, unfold: boolean) => setFolds((before) => ({ ...before, [row.id]: unfold })),
+    [],
+  );
   const shown = rows.find((row) => row.id === picked);
   return (
     <div className="flex flex-col gap-3">
@@ -93,7 +100,10 @@ function Waterfall({ trace }: { trace: Trace }) {
 
 function Attempts({ trace, whole, now }: { trace: Trace; whole: Range; now: number }) {
   const pieces = useMemo(
-    () => trace.spans.filter((span) => span.kind === "attempt").map((span) => ({ from: span.started_at, to: span.ended_at })),
+    () =>
+      trace.spans
+        .filter((span) => span.kind === "attempt")
+        .map((span) => ({ from: span.started_at, to: span.ended_at })),
     [trace.spans],
   );
   return drawable(pieces, (whole.to - whole.from) / APART, now).map((piece) => {

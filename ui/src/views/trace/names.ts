@@ -35,5 +35,5 @@ export function nameOf(span: Span): string {
 export function endOf(span: Span): string {
   const came = attribute(span, "longtask.outcome") || attribute(span, "longtask.state");
   if (came !== "" && came !== "completed" && came !== "delivered") return worded(t.words.outcome, came);
-  return span.status === "error" ? t.words.state.failed ?? "" : "";
+  return span.status === "error" ? (t.words.state.failed ?? "") : "";
 }

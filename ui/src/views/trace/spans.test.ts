@@ -3,7 +3,18 @@ import type { Span } from "@/api/documents";
 import { drawable, gapOf, rowsOf, treeOf, wholeOf } from "./spans";
 
 function span(id: string, parent: string | null, kind: string, from: number, to: number | null): Span {
-  return { span_id: id, parent_id: parent, kind, name: id, step: null, attempt: null, started_at: from, ended_at: to, status: "ok", attributes: {} };
+  return {
+    span_id: id,
+    parent_id: parent,
+    kind,
+    name: id,
+    step: null,
+    attempt: null,
+    started_at: from,
+    ended_at: to,
+    status: "ok",
+    attributes: {},
+  };
 }
 
 const SPANS = [
@@ -18,7 +29,14 @@ const SPANS = [
 
 test("spans stand under their parents, attempts folded, and what has lost its parent under the task", () => {
   const tree = treeOf(SPANS);
-  expect(rowsOf(tree, {}).map((row) => `${row.level} ${row.id}`)).toEqual(["1 task", "2 stage", "3 step", "4 first", "4 second", "2 lost"]);
+  expect(rowsOf(tree, {}).map((row) => `${row.level} ${row.id}`)).toEqual([
+    "1 task",
+    "2 stage",
+    "3 step",
+    "4 first",
+    "4 second",
+    "2 lost",
+  ]);
   expect(rowsOf(tree, { first: true, stage: true })[4]).toMatchObject({ id: "turn", level: 5, unfolded: undefined });
   expect(rowsOf(tree, { task: false })).toHaveLength(1);
 });
@@ -33,5 +51,18 @@ test("a gap is when nothing below a span was worked on", () => {
 });
 
 test("pieces that could not be told apart are drawn as one", () => {
-  expect(drawable([{ from: 0, to: 10 }, { from: 11, to: 20 }, { from: 40, to: null }], 5, 60)).toEqual([{ from: 0, to: 20 }, { from: 40, to: 60 }]);
+  expect(
+    drawable(
+      [
+        { from: 0, to: 10 },
+        { from: 11, to: 20 },
+        { from: 40, to: null },
+      ],
+      5,
+      60,
+    ),
+  ).toEqual([
+    { from: 0, to: 20 },
+    { from: 40, to: 60 },
+  ]);
 });

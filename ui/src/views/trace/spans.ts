@@ -19,7 +19,11 @@ export type Folds = Readonly<Record<string, boolean>>;
 
 const OUTER: ReadonlySet<string> = new Set(["task", "stage", "step"]); // below an attempt stand its calls, which are many
 
-export type SpanTree = { roots: readonly Span[]; below: ReadonlyMap<string, readonly Span[]>; worked: ReadonlyMap<string, readonly Piece[]> };
+export type SpanTree = {
+  roots: readonly Span[];
+  below: ReadonlyMap<string, readonly Span[]>;
+  worked: ReadonlyMap<string, readonly Piece[]>;
+};
 
 /** What has lost its parent stands below the task. */
 export function treeOf(spans: readonly Span[]): SpanTree {
@@ -28,7 +32,8 @@ export function treeOf(spans: readonly Span[]): SpanTree {
   const roots: Span[] = [];
   const below = new Map<string, Span[]>();
   for (const span of spans) {
-    const parent = span.parent_id !== null && known.has(span.parent_id) ? span.parent_id : span === task ? undefined : task?.span_id;
+    const parent =
+      span.parent_id !== null && known.has(span.parent_id) ? span.parent_id : span === task ? undefined : task?.span_id;
     if (parent === undefined) roots.push(span);
     else {
       const others = below.get(parent);
@@ -42,7 +47,11 @@ export function treeOf(spans: readonly Span[]): SpanTree {
 }
 
 /** What has nothing below it is work by itself, but for a wait.  Notes what it finds of each span in `worked`. */
-function workOf(span: Span, below: ReadonlyMap<string, readonly Span[]>, worked: Map<string, readonly Piece[]>): readonly Piece[] {
+function workOf(
+  span: Span,
+  below: ReadonlyMap<string, readonly Span[]>,
+  worked: Map<string, readonly Piece[]>,
+): readonly Piece[] {
   const children = below.get(span.span_id);
   if (children === undefined) {
     const works = span.kind !== "wait" && !OUTER.has(span.kind);
@@ -93,7 +102,10 @@ export function gapOf(row: SpanRow, now: number): number | null {
   if (row.unfolded === undefined) return null;
   const { started_at: from, ended_at: ended } = row.span;
   const to = ended ?? now;
-  const within = row.worked.reduce((sum, piece) => sum + Math.max(Math.min(piece.to ?? now, to) - Math.max(piece.from, from), 0), 0);
+  const within = row.worked.reduce(
+    (sum, piece) => sum + Math.max(Math.min(piece.to ?? now, to) - Math.max(piece.from, from), 0),
+    0,
+  );
   return Math.max(to - from - within, 0);
 }
 

@@ -39,7 +39,11 @@ function Branch({ value, name, level }: { value: object; name: string | undefine
         onClick={() => setOpen(!open)}
         className="inline-flex items-center gap-1 rounded text-left"
       >
-        <ChevronRight size={16} aria-hidden className={`text-muted ${open ? "rotate-90" : ""} ${entries.length === 0 ? "invisible" : ""}`} />
+        <ChevronRight
+          size={16}
+          aria-hidden
+          className={`text-muted ${open ? "rotate-90" : ""} ${entries.length === 0 ? "invisible" : ""}`}
+        />
         <span>
           <Name name={name} />
           <span className="text-muted">

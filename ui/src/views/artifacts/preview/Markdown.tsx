@@ -36,7 +36,10 @@ function OneBlock({ block }: { block: Block }): ReactNode {
       );
     case "code":
       return (
-        <pre tabIndex={0} className="overflow-x-auto rounded border border-line bg-ground p-2.5 font-mono text-[0.93em] leading-normal">
+        <pre
+          tabIndex={0}
+          className="overflow-x-auto rounded border border-line bg-ground p-2.5 font-mono text-[0.93em] leading-normal"
+        >
           {block.text}
         </pre>
       );
@@ -60,7 +63,13 @@ function List({ block }: { block: Extract<Block, { kind: "list" }> }) {
     <li key={index} className={item.checked === null ? "" : "-ml-5 list-none"}>
       <div className="flex gap-2">
         {item.checked === null ? null : (
-          <input type="checkbox" checked={item.checked} disabled aria-label={item.checked ? t.artifacts.checked : t.artifacts.unchecked} className="mt-1.5 self-start" />
+          <input
+            type="checkbox"
+            checked={item.checked}
+            disabled
+            aria-label={item.checked ? t.artifacts.checked : t.artifacts.unchecked}
+            className="mt-1.5 self-start"
+          />
         )}
         <div className="flex min-w-0 flex-1 flex-col gap-1.5">
           <Blocks blocks={item.children} />
@@ -116,7 +125,10 @@ function Rows({ block }: { block: Extract<Block, { kind: "table" }> }) {
 const SHORT = 24; // letters that stand on one line
 
 function lengthOf(inlines: readonly Inline[]): number {
-  return inlines.reduce((sum, one) => sum + ("text" in one ? one.text.length : "children" in one ? lengthOf(one.children) : one.alt.length), 0);
+  return inlines.reduce(
+    (sum, one) => sum + ("text" in one ? one.text.length : "children" in one ? lengthOf(one.children) : one.alt.length),
+    0,
+  );
 }
 
 function Inlines({ inlines }: { inlines: readonly Inline[] }) {
@@ -148,7 +160,11 @@ function inlineOf(inline: Inline): ReactNode {
         </del>
       );
     case "link":
-      return inline.href === null ? <Inlines inlines={inline.children} /> : outward(inline.href, <Inlines inlines={inline.children} />);
+      return inline.href === null ? (
+        <Inlines inlines={inline.children} />
+      ) : (
+        outward(inline.href, <Inlines inlines={inline.children} />)
+      );
     case "image": {
       const text = t.artifacts.image(inline.alt);
       return inline.href === null ? text : outward(inline.href, text);

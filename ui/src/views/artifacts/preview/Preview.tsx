@@ -26,7 +26,11 @@ export function Preview({ task, artifact }: { task: string; artifact: Artifact }
 
 function Fetched({ task, artifact, kind }: { task: string; artifact: Artifact; kind: PreviewKind }) {
   const body = useQuery(artifactQuery(task, artifact.name, artifact.digest));
-  return <Asked query={body}>{(blob) => (kind === "image" ? <Picture blob={blob} artifact={artifact} /> : <Read blob={blob} kind={kind} />)}</Asked>;
+  return (
+    <Asked query={body}>
+      {(blob) => (kind === "image" ? <Picture blob={blob} artifact={artifact} /> : <Read blob={blob} kind={kind} />)}
+    </Asked>
+  );
 }
 
 /** The bytes under an address of this page; it ends with the view. */
@@ -37,7 +41,9 @@ function Picture({ blob, artifact }: { blob: Blob; artifact: Artifact }) {
     setAddress(made);
     return () => URL.revokeObjectURL(made);
   }, [blob, artifact.media_type]);
-  return address === null ? null : <img src={address} alt={artifact.name} className="max-w-full rounded border border-line bg-raised" />;
+  return address === null ? null : (
+    <img src={address} alt={artifact.name} className="max-w-full rounded border border-line bg-raised" />
+  );
 }
 
 function Read({ blob, kind }: { blob: Blob; kind: PreviewKind }) {
@@ -83,7 +89,11 @@ function Json({ text }: { text: string }) {
 function Plain({ text }: { text: string }) {
   return (
     <>
-      <pre tabIndex={0} aria-label={t.artifacts.text} className="max-h-[75dvh] overflow-auto rounded border border-line bg-ground p-2.5 font-mono text-[0.93em]">
+      <pre
+        tabIndex={0}
+        aria-label={t.artifacts.text}
+        className="max-h-[75dvh] overflow-auto rounded border border-line bg-ground p-2.5 font-mono text-[0.93em]"
+      >
         {text.slice(0, TEXT_MAX_CHARS)}
       </pre>
       {text.length > TEXT_MAX_CHARS ? <p className="mt-1 text-muted">{t.artifacts.textCut}</p> : null}

@@ -59,7 +59,11 @@ function blocksOf(lines: readonly string[], depth: number): Block[] {
       blocks.push({ kind: "heading", level: heading[1]?.length ?? 1, children: inlinesOf(heading[2] ?? "") });
       at += 1;
     } else if (paragraph.length > 0 && UNDERLINE.test(line)) {
-      blocks.push({ kind: "heading", level: line.includes("=") ? 1 : 2, children: inlinesOf(paragraph.join("\n").trim()) });
+      blocks.push({
+        kind: "heading",
+        level: line.includes("=") ? 1 : 2,
+        children: inlinesOf(paragraph.join("\n").trim()),
+      });
       paragraph = [];
       at += 1;
     } else if (RULE.test(line)) {
@@ -84,8 +88,17 @@ function blocksOf(lines: readonly string[], depth: number): Block[] {
       at = end;
     } else if (paragraph.length === 0 && line.startsWith("    ")) {
       let end = at;
-      while (end < lines.length && ((lines[end] ?? "").startsWith("    ") || (lines[end] ?? "").trim() === "")) end += 1;
-      blocks.push({ kind: "code", language: "", text: lines.slice(at, end).map((one) => one.slice(4)).join("\n").trimEnd() });
+      while (end < lines.length && ((lines[end] ?? "").startsWith("    ") || (lines[end] ?? "").trim() === ""))
+        end += 1;
+      blocks.push({
+        kind: "code",
+        language: "",
+        text: lines
+          .slice(at, end)
+          .map((one) => one.slice(4))
+          .join("\n")
+          .trimEnd(),
+      });
       at = end;
     } else {
       paragraph.push(line);
@@ -119,7 +132,13 @@ function listAt(lines: readonly string[], start: number, depth: number): [Block,
       const line = lines[at] ?? "";
       const blank = line.trim() === "";
       const inside = line.startsWith(" ".repeat(Math.min(indent, 2)));
-      if (blank ? !continues(lines, at, indent) : !inside && (ITEM.test(line) || HEADING.test(line) || FENCE.test(line) || (lines[at - 1] ?? "").trim() === "")) break;
+      if (
+        blank
+          ? !continues(lines, at, indent)
+          : !inside &&
+            (ITEM.test(line) || HEADING.test(line) || FENCE.test(line) || (lines[at - 1] ?? "").trim() === "")
+      )
+        break;
       inner.push(blank ? "" : line.slice(Math.min(indent, line.length - line.trimStart().length)));
       at += 1;
     }
@@ -159,7 +178,10 @@ function tableAt(lines: readonly string[], start: number): [Block, number] {
 }
 
 function cellsOf(line: string): string[] {
-  const inner = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
+  const inner = line
+    .trim()
+    .replace(/^\|/, "")
+    .replace(/(?<!\\)\|$/, "");
   return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
 }
 
@@ -171,7 +193,8 @@ const CODE = /^(`+)([^`]|[^`][\s\S]{0,2000}?[^`])\1(?!`)/;
 const STRONG = /^(\*\*|__)(?=\S)([\s\S]{0,999}?\S)\1/;
 const EM = /^([*_])(?=[^\s*_])([\s\S]{0,999}?[^\s*_])\1(?![\w*_])/;
 const DEL = /^~~(?=\S)([\s\S]{0,999}?\S)~~/;
-const LINK = /^(!?)\[(?=([^\]\n]{0,500}))\2\]\(<?(?=([^\s)>]{0,2000}))\3>?(?: {1,9}(?:"[^"\n]{0,200}"|'[^'\n]{0,200}'))? {0,9}\)/;
+const LINK =
+  /^(!?)\[(?=([^\]\n]{0,500}))\2\]\(<?(?=([^\s)>]{0,2000}))\3>?(?: {1,9}(?:"[^"\n]{0,200}"|'[^'\n]{0,200}'))? {0,9}\)/;
 const AUTO = /^<((?:https?:\/\/|mailto:)[^\s<>]{1,2000})>/;
 const BARE = /^https?:\/\/[^\s<>"')\]]{1,2000}/;
 
@@ -200,11 +223,13 @@ export function inlinesOf(text: string, depth = 0): Inline[] {
 /** What begins there, and how much of the text it takes. */
 function startAt(text: string, at: number, depth: number): [Inline | string, number] {
   const rest = text.slice(at, at + 8_000);
-  const inner = (piece: string) => (depth < DEPTH_MAX ? inlinesOf(piece, depth + 1) : [{ kind: "text", text: piece } as const]);
+  const inner = (piece: string) =>
+    depth < DEPTH_MAX ? inlinesOf(piece, depth + 1) : [{ kind: "text", text: piece } as const];
   const inWord = /\w/.test(text[at - 1] ?? "");
   let found: RegExpExecArray | null;
   if ((found = ESCAPED.exec(rest))) return [found[1] ?? "", found[0].length];
-  if ((found = CODE.exec(rest))) return [{ kind: "code", text: (found[2] ?? "").replace(/^ (.*) $/s, "$1") }, found[0].length];
+  if ((found = CODE.exec(rest)))
+    return [{ kind: "code", text: (found[2] ?? "").replace(/^ (.*) $/s, "$1") }, found[0].length];
   if (!(inWord && rest.startsWith("_"))) {
     if ((found = STRONG.exec(rest))) return [{ kind: "strong", children: inner(found[2] ?? "") }, found[0].length];
     if ((found = EM.exec(rest))) return [{ kind: "em", children: inner(found[2] ?? "") }, found[0].length];

@@ -8,7 +8,10 @@ import { CostView } from "./CostView";
 
 function shown(events: JournalEvent[]) {
   answerWith({
-    [`GET /v1/tasks/${TASK}`]: aTree([aStep("cart", { kind: "agent", state: "completed" })], { cost_micros: 850_000, cost_limit_micros: 1_000_000 }),
+    [`GET /v1/tasks/${TASK}`]: aTree([aStep("cart", { kind: "agent", state: "completed" })], {
+      cost_micros: 850_000,
+      cost_limit_micros: 1_000_000,
+    }),
     [`GET /v1/tasks/${TASK}/events`]: { items: events, next: null },
   });
   return show(<CostView />, `/tasks/${TASK}/cost`, "/tasks/:task/cost");
@@ -16,7 +19,14 @@ function shown(events: JournalEvent[]) {
 
 test("cost and tokens are told by step and model, with what is left and what has no price", async () => {
   const { container } = shown([
-    anEvent("longtask.recorded", { step: "cart", attempt: 1, tokens_in: 1_000, tokens_out: 200, micros: 850_000, model: "model-x" }),
+    anEvent("longtask.recorded", {
+      step: "cart",
+      attempt: 1,
+      tokens_in: 1_000,
+      tokens_out: 200,
+      micros: 850_000,
+      model: "model-x",
+    }),
     anEvent("longtask.recorded", { step: "cart", attempt: 1, tokens_in: 30, tokens_out: 4, model: "model-y" }, 2),
   ]);
   const steps = await screen.findByRole("region", { name: "By step" });

@@ -106,7 +106,12 @@ function BySteps({ task, rows }: { task: TaskTree; rows: readonly StepUsage[] })
 function ByModels({ rows }: { rows: readonly ModelUsage[] }) {
   const columns: ReadonlyArray<Column<ModelUsage>> = [
     { key: "model", title: t.cost.model, cell: (row) => <span className="font-medium">{modelName(row)}</span> },
-    { key: "runtime", title: t.cost.runtime, wide: true, cell: ({ runtime }) => runtime || <span className="text-muted">{t.words.unknown}</span> },
+    {
+      key: "runtime",
+      title: t.cost.runtime,
+      wide: true,
+      cell: ({ runtime }) => runtime || <span className="text-muted">{t.words.unknown}</span>,
+    },
     ...usageColumns<ModelUsage>(rows),
   ];
   return (
@@ -132,7 +137,12 @@ function usageColumns<U extends Usage>(rows: readonly U[]): Column<U>[] {
     { key: "calls", title: t.cost.calls, right: true, wide: true, cell: (row) => count(row.calls) },
     { key: "in", title: t.cost.tokensIn, right: true, wide: true, cell: (row) => count(row.tokensIn) },
     { key: "out", title: t.cost.tokensOut, right: true, wide: true, cell: (row) => count(row.tokensOut) },
-    { key: "tokens", title: t.cost.tokens, right: true, cell: (row) => <Amount text={count(tokensOf(row))} share={tokensOf(row) / most} look="bg-line-strong" /> },
+    {
+      key: "tokens",
+      title: t.cost.tokens,
+      right: true,
+      cell: (row) => <Amount text={count(tokensOf(row))} share={tokensOf(row) / most} look="bg-line-strong" />,
+    },
     {
       key: "cost",
       title: t.cost.cost,
@@ -141,7 +151,11 @@ function usageColumns<U extends Usage>(rows: readonly U[]): Column<U>[] {
         row.unpriced === row.calls ? (
           <span className="text-wait">{t.cost.noPrice}</span>
         ) : (
-          <Amount text={row.unpriced > 0 ? t.cost.atLeast(exactly(row.micros)) : exactly(row.micros)} share={row.micros / dearest} look="bg-run" />
+          <Amount
+            text={row.unpriced > 0 ? t.cost.atLeast(exactly(row.micros)) : exactly(row.micros)}
+            share={row.micros / dearest}
+            look="bg-run"
+          />
         ),
     },
   ];

@@ -11,6 +11,12 @@ test("usage is summed up by step and by model, and what has no price is told apa
     anEvent("step.completed", { step: "b" }),
   ]);
   expect(sums.all).toEqual({ micros: 500, tokensIn: 108, tokensOut: 14, calls: 3, unpriced: 1, unpricedTokens: 10 });
-  expect(sums.steps.map(({ step, attempts, calls }) => [step, attempts, calls])).toEqual([["a", 2, 2], ["b", 1, 1]]);
-  expect(sums.models.map(({ model, runtime }) => [model, runtime])).toEqual([["m", "builtin 1.0"], ["free", ""]]);
+  expect(sums.steps.map(({ step, attempts, calls }) => [step, attempts, calls])).toEqual([
+    ["a", 2, 2],
+    ["b", 1, 1],
+  ]);
+  expect(sums.models.map(({ model, runtime }) => [model, runtime])).toEqual([
+    ["m", "builtin 1.0"],
+    ["free", ""],
+  ]);
 });

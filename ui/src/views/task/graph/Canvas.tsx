@@ -1,6 +1,16 @@
 /** The drawn graph.  Its nodes and edges change with the shape alone; what a node tells of its steps it hears itself. */
 import "@xyflow/react/dist/base.css";
-import { type Edge, MarkerType, type Node, type NodeTypes, Panel, Position, ReactFlow, ReactFlowProvider, useReactFlow } from "@xyflow/react";
+import {
+  type Edge,
+  MarkerType,
+  type Node,
+  type NodeTypes,
+  Panel,
+  Position,
+  ReactFlow,
+  ReactFlowProvider,
+  useReactFlow,
+} from "@xyflow/react";
 import { Maximize2, ZoomIn, ZoomOut } from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useMemo } from "react";
 import { Button } from "@/parts/Button";
@@ -52,7 +62,13 @@ function Drawn({ task, layout, current, start, lit, onMove, children }: Props) {
   };
 
   return (
-    <div role="group" aria-label={t.graph.label} aria-description={t.graph.keys} onKeyDown={press} className="absolute inset-0">
+    <div
+      role="group"
+      aria-label={t.graph.label}
+      aria-description={t.graph.keys}
+      onKeyDown={press}
+      className="absolute inset-0"
+    >
       <ReactFlow
         nodes={nodes}
         edges={edges}
@@ -79,8 +95,16 @@ function Drawn({ task, layout, current, start, lit, onMove, children }: Props) {
       >
         <Panel position="top-right" className="flex rounded-md border border-line bg-surface">
           <Zoom name={t.timeline.zoomIn} icon={<ZoomIn size={15} aria-hidden />} onClick={() => void flow.zoomIn()} />
-          <Zoom name={t.timeline.zoomOut} icon={<ZoomOut size={15} aria-hidden />} onClick={() => void flow.zoomOut()} />
-          <Zoom name={t.timeline.all} icon={<Maximize2 size={15} aria-hidden />} onClick={() => void flow.fitView(FIT)} />
+          <Zoom
+            name={t.timeline.zoomOut}
+            icon={<ZoomOut size={15} aria-hidden />}
+            onClick={() => void flow.zoomOut()}
+          />
+          <Zoom
+            name={t.timeline.all}
+            icon={<Maximize2 size={15} aria-hidden />}
+            onClick={() => void flow.fitView(FIT)}
+          />
         </Panel>
         <Panel position="bottom-left">{children}</Panel>
       </ReactFlow>
@@ -99,10 +123,24 @@ type Drawable = Node<NodeData, "step" | "fold"> | Node<StageData, "stage">;
 /** With their sizes and the places of their handles, so that edges are right of what is out of sight, too. */
 function nodesOf(layout: Layout, task: string): Drawable[] {
   const stages = layout.stages.map(({ number, name, x, y, width, height }): Drawable => {
-    return { id: stageId(number), type: "stage", data: { name }, ...placed(x, y, width, height, STAGE_ENDS), zIndex: -1, ariaRole: "group", ariaLabel: name };
+    return {
+      id: stageId(number),
+      type: "stage",
+      data: { name },
+      ...placed(x, y, width, height, STAGE_ENDS),
+      zIndex: -1,
+      ariaRole: "group",
+      ariaLabel: name,
+    };
   });
   const nodes = layout.nodes.map(({ x, y, width, height, ...node }): Drawable => {
-    return { id: node.id, type: node.members.length > 0 ? "fold" : "step", data: { node, task }, ...placed(x, y, width, height), style: CLICKABLE };
+    return {
+      id: node.id,
+      type: node.members.length > 0 ? "fold" : "step",
+      data: { node, task },
+      ...placed(x, y, width, height),
+      style: CLICKABLE,
+    };
   });
   return [...stages, ...nodes];
 }

@@ -15,14 +15,23 @@ import { notesOf } from "@/views/task/tree/note";
 const ROW_PX = 30;
 const FILTER_MIN = 12; // fewer are seen at once
 
-type Props = { task: string; name: string; step: Step | null; members: readonly Step[]; stages: readonly string[]; onClose: () => void };
+type Props = {
+  task: string;
+  name: string;
+  step: Step | null;
+  members: readonly Step[];
+  stages: readonly string[];
+  onClose: () => void;
+};
 
 /** `step`: the one that they belong to, if they belong to one. */
 export function FoldDialog({ task, name, step, members, stages, onClose }: Props) {
   const [state, setState] = useState("");
   const [text, setText] = useState("");
   const states = useMemo(() => [...new Set(members.map((one) => one.state))].sort(), [members]);
-  const shown = members.filter((one) => (state === "" || one.state === state) && one.key.toLowerCase().includes(text.toLowerCase()));
+  const shown = members.filter(
+    (one) => (state === "" || one.state === state) && one.key.toLowerCase().includes(text.toLowerCase()),
+  );
   return (
     <Dialog title={name} onClose={onClose} wide>
       {step === null ? null : (
@@ -73,7 +82,11 @@ function List({ task, steps, stages }: { task: string; steps: readonly Step[]; s
   });
   return (
     <div ref={box} className="max-h-[60dvh] overflow-y-auto rounded border border-line" onKeyDown={moveAmongRows}>
-      <ul aria-label={t.graph.steps(count(steps.length))} className="relative" style={{ height: virtual.getTotalSize() }}>
+      <ul
+        aria-label={t.graph.steps(count(steps.length))}
+        className="relative"
+        style={{ height: virtual.getTotalSize() }}
+      >
         {virtual.getVirtualItems().map((item) => {
           const step = steps[item.index];
           if (step === undefined) return null;
@@ -87,8 +100,13 @@ function List({ task, steps, stages }: { task: string; steps: readonly Step[]; s
               <Link data-row to={stepAddress(task, step.key)} className="max-w-[55%] truncate hover:underline">
                 {step.key}
               </Link>
-              <span className="min-w-0 flex-1 truncate text-muted">{notesOf(step, stages).map((note) => note.text).join(" · ")}</span>
-              {step.began_at === null || (step.ended_at === null && step.state !== "running" && step.state !== "waiting") ? null : (
+              <span className="min-w-0 flex-1 truncate text-muted">
+                {notesOf(step, stages)
+                  .map((note) => note.text)
+                  .join(" · ")}
+              </span>
+              {step.began_at === null ||
+              (step.ended_at === null && step.state !== "running" && step.state !== "waiting") ? null : (
                 <span className="text-muted">
                   <Took from={step.began_at} to={step.ended_at} />
                 </span>

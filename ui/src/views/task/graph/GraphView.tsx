@@ -23,7 +23,11 @@ export function GraphView() {
   const graph = useQuery(graphQuery(task));
   if (!tree.data) return null;
   const shown = tree.data;
-  return <Asked query={graph}>{(found) => (found.steps.length === 0 ? <Empty title={t.graph.none} /> : <Drawn graph={found} tree={shown} />)}</Asked>;
+  return (
+    <Asked query={graph}>
+      {(found) => (found.steps.length === 0 ? <Empty title={t.graph.none} /> : <Drawn graph={found} tree={shown} />)}
+    </Asked>
+  );
 }
 
 function Drawn({ graph, tree }: { graph: Graph; tree: TaskTree }) {
@@ -41,7 +45,8 @@ function Drawn({ graph, tree }: { graph: Graph; tree: TaskTree }) {
   const [hovered, setHovered] = useState<string | null>(null);
   const [opened, setOpened] = useState<string | null>(null);
   const moved = useRef(false);
-  const current = chosen !== null && shape.nodes.some((node) => node.id === chosen) ? chosen : (shape.nodes[0]?.id ?? null);
+  const current =
+    chosen !== null && shape.nodes.some((node) => node.id === chosen) ? chosen : (shape.nodes[0]?.id ?? null);
   const looked = hovered ?? (focused ? current : null);
   const waits = useWaits(shape, looked, byKey);
   const looking = useMemo((): Looking => {
@@ -67,7 +72,9 @@ function Drawn({ graph, tree }: { graph: Graph; tree: TaskTree }) {
             task={tree.id}
             layout={layout}
             current={current}
-            start={shape.nodes.find((one) => !OVER.has(byKey.get(one.step ?? one.members[0] ?? "")?.state ?? ""))?.id ?? null}
+            start={
+              shape.nodes.find((one) => !OVER.has(byKey.get(one.step ?? one.members[0] ?? "")?.state ?? ""))?.id ?? null
+            }
             lit={looking.lit}
             onMove={(id) => {
               moved.current = true;
@@ -95,11 +102,19 @@ function Drawn({ graph, tree }: { graph: Graph; tree: TaskTree }) {
 }
 
 /** The same value as long as the same nodes are lit, so that an event that moves none of them draws nothing anew. */
-function useWaits(shape: ReturnType<typeof shapeOf>, looked: string | null, steps: ReadonlyMap<string, Step>): Waits | null {
+function useWaits(
+  shape: ReturnType<typeof shapeOf>,
+  looked: string | null,
+  steps: ReadonlyMap<string, Step>,
+): Waits | null {
   const kept = useRef<{ text: string; waits: Waits | null }>({ text: "", waits: null });
   const waits = useMemo(() => {
     if (looked === null) return null;
-    return waitsOf(shape, looked, (node: GraphNode) => (node.step === null ? node.members : [node.step, ...node.members]).map((key) => steps.get(key)?.state ?? "blocked"));
+    return waitsOf(shape, looked, (node: GraphNode) =>
+      (node.step === null ? node.members : [node.step, ...node.members]).map(
+        (key) => steps.get(key)?.state ?? "blocked",
+      ),
+    );
   }, [shape, looked, steps]);
   const text = waits === null ? "" : [...waits.all].join("\n");
   if (kept.current.text !== text) kept.current = { text, waits };

@@ -30,7 +30,14 @@ export function layOut({ stages, nodes, edges }: Shape): Layout {
     const width = Math.max(...inner.map((node) => node.x + node.width));
     const height = Math.max(...inner.map((node) => node.y + node.height));
     for (const node of inner) placed.push({ ...node, x: left + STAGE_PAD + node.x, y: STAGE_TOP + node.y });
-    boxes.push({ name, number: index + 1, x: left, y: 0, width: width + 2 * STAGE_PAD, height: STAGE_TOP + height + STAGE_PAD });
+    boxes.push({
+      name,
+      number: index + 1,
+      x: left,
+      y: 0,
+      width: width + 2 * STAGE_PAD,
+      height: STAGE_TOP + height + STAGE_PAD,
+    });
     left += width + 2 * STAGE_PAD + STAGE_GAP;
   });
   return { nodes: placed, stages: boxes, edges };
@@ -38,7 +45,12 @@ export function layOut({ stages, nodes, edges }: Shape): Layout {
 
 function layStage(nodes: readonly GraphNode[], edges: Shape["edges"]): (GraphNode & Box)[] {
   const graph = new graphlib.Graph();
-  graph.setGraph({ rankdir: "LR", nodesep: 12, ranksep: 44, ranker: nodes.length > MANY ? "longest-path" : "network-simplex" });
+  graph.setGraph({
+    rankdir: "LR",
+    nodesep: 12,
+    ranksep: 44,
+    ranker: nodes.length > MANY ? "longest-path" : "network-simplex",
+  });
   graph.setDefaultEdgeLabel(() => ({}));
   const known = new Set(nodes.map((node) => node.id));
   for (const node of nodes) graph.setNode(node.id, { width: NODE_WIDTH, height: heightOf(node) });

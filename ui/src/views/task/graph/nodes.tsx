@@ -73,7 +73,9 @@ export const StepBox = memo(function StepBox({ data: { node, task } }: { data: N
           <span className={`truncate font-medium ${quiet ? "text-muted" : ""}`}>{key}</span>
           {note === "" ? null : <span className="sr-only">{stateText(state)}</span>}
         </span>
-        <span className={`truncate pl-5 text-[0.9em] ${state === "waiting" ? "text-wait" : "text-muted"}`}>{note || stateText(state)}</span>
+        <span className={`truncate pl-5 text-[0.9em] ${state === "waiting" ? "text-wait" : "text-muted"}`}>
+          {note || stateText(state)}
+        </span>
       </Link>
     </>
   );
@@ -83,7 +85,9 @@ export const StepBox = memo(function StepBox({ data: { node, task } }: { data: N
 function noteOf(step: Step): string {
   if (step.state === "waiting") return waitOf(step);
   const { progress } = step;
-  return step.state === "running" && progress !== null && progress.total > 0 ? t.words.of(progress.done, progress.total) : "";
+  return step.state === "running" && progress !== null && progress.total > 0
+    ? t.words.of(progress.done, progress.total)
+    : "";
 }
 
 export const FoldBox = memo(function FoldBox({ data: { node } }: { data: NodeData }) {
@@ -181,4 +185,3 @@ function useLooked<E extends HTMLElement>(id: string) {
   };
   return [ref, look] as const;
 }
-

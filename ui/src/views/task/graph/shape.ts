@@ -13,7 +13,11 @@ export type GraphNode = {
 };
 
 /** `edges`: [need, node]. */
-export type Shape = { stages: readonly string[]; nodes: readonly GraphNode[]; edges: ReadonlyArray<readonly [string, string]> };
+export type Shape = {
+  stages: readonly string[];
+  nodes: readonly GraphNode[];
+  edges: ReadonlyArray<readonly [string, string]>;
+};
 
 const ALIKE_MIN = 9; // so many that need the same and are needed by the same say less than their number
 
@@ -34,12 +38,21 @@ export function shapeOf(graph: Graph): Shape {
   }
   const own = graph.steps.filter((step) => home.get(step.key) === step.key);
   const edges = joined(graph.edges as [string, string][], (key) => home.get(key));
-  const alike = alikes(own.filter((step) => !members.has(step.key)), edges);
+  const alike = alikes(
+    own.filter((step) => !members.has(step.key)),
+    edges,
+  );
   const nodes: GraphNode[] = [];
   for (const step of own) {
     const group = alike.get(step.key);
     if (group === undefined) {
-      nodes.push({ id: step.key, stage: step.stage, kind: step.kind, step: step.key, members: members.get(step.key) ?? [] });
+      nodes.push({
+        id: step.key,
+        stage: step.stage,
+        kind: step.kind,
+        step: step.key,
+        members: members.get(step.key) ?? [],
+      });
     } else if (group[0] === step.key) {
       nodes.push({ id: step.key, stage: step.stage, kind: step.kind, step: null, members: group });
     }
@@ -53,7 +66,8 @@ function homes(steps: readonly GraphStep[]): Map<string, string> {
   const found = new Map<string, string>();
   for (const { key } of steps) {
     let top = key;
-    for (let owner = owners.get(top); owner != null && owners.has(owner) && owner !== key; owner = owners.get(top)) top = owner;
+    for (let owner = owners.get(top); owner != null && owners.has(owner) && owner !== key; owner = owners.get(top))
+      top = owner;
     found.set(key, top);
   }
   return found;
@@ -78,7 +92,10 @@ function alikes(steps: readonly GraphStep[], edges: ReadonlyArray<readonly [stri
 }
 
 /** Edges between other ends: each once, and none that leads back to where it came from. */
-function joined(edges: ReadonlyArray<readonly [string, string]>, end: (key: string) => string | undefined): [string, string][] {
+function joined(
+  edges: ReadonlyArray<readonly [string, string]>,
+  end: (key: string) => string | undefined,
+): [string, string][] {
   const found = new Map<string, [string, string]>();
   for (const [need, step] of edges) {
     const [from, to] = [end(need), end(step)];

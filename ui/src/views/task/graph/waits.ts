@@ -25,7 +25,8 @@ export function waitsOf(shape: Shape, id: string, stateOf: (node: GraphNode) => 
     const stage = nodes.get(at)?.stage ?? 1;
     const blocked = stateOf(nodes.get(at) ?? node).includes("blocked");
     if (!before && blocked) {
-      for (const one of shape.nodes) if (one.stage === stage - 1 && isOpen(one) && !open.has(one.id)) found.push(one.id);
+      for (const one of shape.nodes)
+        if (one.stage === stage - 1 && isOpen(one) && !open.has(one.id)) found.push(one.id);
     }
     for (const one of found) {
       open.add(one);

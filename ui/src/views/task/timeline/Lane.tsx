@@ -87,7 +87,11 @@ function pieceText(piece: Piece, to: number): string {
     const outcome = piece.to === null ? t.words.state.running : worded(t.words.outcome, piece.outcome);
     return t.timeline.attempt(piece.attempt ?? 0, outcome ?? "", took);
   }
-  return t.timeline.piece(t.timeline.kinds[piece.kind], piece.kind === "waiting" ? worded(t.timeline.waits, piece.what) : "", took);
+  return t.timeline.piece(
+    t.timeline.kinds[piece.kind],
+    piece.kind === "waiting" ? worded(t.timeline.waits, piece.what) : "",
+    took,
+  );
 }
 
 /** For those who do not see the bars. */

@@ -10,7 +10,8 @@ export function Overview({ moments, whole }: { moments: readonly Moment[]; whole
     <>
       {visible(moments, (whole.to - whole.from) / PIECES).map((moment) => {
         const left = share(whole, moment.from);
-        const high = moment.kind === "working" ? "inset-y-1.5" : moment.kind === "queued" ? "top-[15px] h-0.5" : "inset-y-2.5";
+        const high =
+          moment.kind === "working" ? "inset-y-1.5" : moment.kind === "queued" ? "top-[15px] h-0.5" : "inset-y-2.5";
         return (
           <span
             key={moment.from}

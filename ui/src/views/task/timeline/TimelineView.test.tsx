@@ -23,10 +23,20 @@ function anAttemptOf(step: string, n: number) {
 
 function shown(count: number) {
   const keys = Array.from({ length: count }, (_, n) => `step-${n}`);
-  const tree = aTree(keys.map((key) => aStep(key, { state: "completed" })), { created_at: AT, ended_at: AT + count * 1_000 });
+  const tree = aTree(
+    keys.map((key) => aStep(key, { state: "completed" })),
+    { created_at: AT, ended_at: AT + count * 1_000 },
+  );
   answerWith({
     [`GET /v1/tasks/${TASK}`]: tree,
-    [`GET /v1/tasks/${TASK}/trace`]: { task: TASK, handle: "shop-12", trace_id: "x", spans: keys.map(anAttemptOf), cut: false, dropped: 0 },
+    [`GET /v1/tasks/${TASK}/trace`]: {
+      task: TASK,
+      handle: "shop-12",
+      trace_id: "x",
+      spans: keys.map(anAttemptOf),
+      cut: false,
+      dropped: 0,
+    },
   });
   return showRoutes(
     [

@@ -37,7 +37,10 @@ function Timeline({ tree, trace }: { tree: TaskTree; trace: Trace }) {
   const now = tree.ended_at ?? Math.max(clock, tree.created_at + 1);
   const lanes = useMemo(() => lanesOf(tree, trace.spans), [tree, trace.spans]);
   const [chosen, setChosen] = useState<Range | null>(null);
-  const whole = useMemo(() => ({ from: tree.created_at, to: Math.max(now, tree.created_at + 1) }), [tree.created_at, now]);
+  const whole = useMemo(
+    () => ({ from: tree.created_at, to: Math.max(now, tree.created_at + 1) }),
+    [tree.created_at, now],
+  );
   const range = chosen ?? whole;
   const moments = useMemo(() => partition(lanes, whole.from, whole.to), [lanes, whole]);
   const rows = useMemo(() => (chosen === null ? lanes : lanesIn(lanes, chosen, now)), [lanes, chosen, now]);
@@ -72,7 +75,11 @@ function Timeline({ tree, trace }: { tree: TaskTree; trace: Trace }) {
             </div>
           }
           draw={(lane) =>
-            lane.kind === "stage" ? <StageRow lane={lane} range={range} now={now} /> : <StepRow task={tree.id} lane={lane} range={range} now={now} />
+            lane.kind === "stage" ? (
+              <StageRow lane={lane} range={range} now={now} />
+            ) : (
+              <StepRow task={tree.id} lane={lane} range={range} now={now} />
+            )
           }
         />
       </div>
@@ -83,5 +90,7 @@ function Timeline({ tree, trace }: { tree: TaskTree; trace: Trace }) {
 
 function Missing({ trace }: { trace: Trace }) {
   if (!trace.cut && trace.dropped === 0) return null;
-  return <p className="text-muted">{trace.cut ? t.timeline.cut(trace.spans.length) : t.timeline.dropped(trace.dropped)}</p>;
+  return (
+    <p className="text-muted">{trace.cut ? t.timeline.cut(trace.spans.length) : t.timeline.dropped(trace.dropped)}</p>
+  );
 }

@@ -22,7 +22,11 @@ export function Totals({ totals, work }: Props) {
     <section aria-label={t.timeline.totals} className="flex flex-col gap-2">
       <div aria-hidden className="flex h-3 overflow-hidden rounded-full border border-line bg-surface">
         {kinds.map((kind) => (
-          <span key={kind} className={`min-w-0.5 ${LOOKS[kind]}`} style={{ width: percent(totals[kind] / Math.max(whole, 1)) }} />
+          <span
+            key={kind}
+            className={`min-w-0.5 ${LOOKS[kind]}`}
+            style={{ width: percent(totals[kind] / Math.max(whole, 1)) }}
+          />
         ))}
       </div>
       <dl className="flex flex-wrap gap-x-6 gap-y-1">
@@ -33,7 +37,8 @@ export function Totals({ totals, work }: Props) {
               {t.timeline.kinds[kind]}
             </dt>
             <dd className="tabular-nums">
-              {duration(totals[kind])} <span className="text-muted">{t.timeline.share(totals[kind] / Math.max(whole, 1))}</span>
+              {duration(totals[kind])}{" "}
+              <span className="text-muted">{t.timeline.share(totals[kind] / Math.max(whole, 1))}</span>
             </dd>
           </div>
         ))}

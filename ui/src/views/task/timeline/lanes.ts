@@ -54,7 +54,15 @@ function pieceOf(span: Span): Piece {
 function queuedBefore(span: Span): Piece | null {
   const ms = span.attributes["longtask.queued_ms"];
   if (span.kind !== "attempt" || typeof ms !== "number" || ms <= 0) return null;
-  return { kind: "queued", from: span.started_at - ms, to: span.started_at, what: "", attempt: null, outcome: "", failed: false };
+  return {
+    kind: "queued",
+    from: span.started_at - ms,
+    to: span.started_at,
+    what: "",
+    attempt: null,
+    outcome: "",
+    failed: false,
+  };
 }
 
 /** What is known of each step that has begun, in the order of the plan. */
@@ -70,7 +78,15 @@ export function lanesOf(tree: TaskTree, spans: readonly Span[]): Lane[] {
   }
   for (const step of tree.steps) {
     if (step.state !== "ready" || step.due_at === null) continue;
-    const queued: Piece = { kind: "queued", from: step.due_at, to: null, what: "", attempt: null, outcome: "", failed: false };
+    const queued: Piece = {
+      kind: "queued",
+      from: step.due_at,
+      to: null,
+      what: "",
+      attempt: null,
+      outcome: "",
+      failed: false,
+    };
     pieces.set(step.key, [...(pieces.get(step.key) ?? []), queued]);
   }
   const lanes: Lane[] = [];
@@ -79,13 +95,22 @@ export function lanesOf(tree: TaskTree, spans: readonly Span[]): Lane[] {
       const found = pieces.get(step.key);
       return step.stage === index + 1 && found !== undefined ? [laneOf(step, found)] : [];
     });
-    if (own.length > 0) lanes.push({ kind: "stage", id: `stage ${index + 1}`, name, status, reach: reachOf(own) }, ...underOwners(own));
+    if (own.length > 0)
+      lanes.push({ kind: "stage", id: `stage ${index + 1}`, name, status, reach: reachOf(own) }, ...underOwners(own));
   });
   return lanes;
 }
 
 function laneOf(step: Step, pieces: readonly Piece[]): StepLane {
-  return { kind: "step", id: `step ${step.key}`, step: step.key, state: step.state, owner: step.owner, pieces, held: null };
+  return {
+    kind: "step",
+    id: `step ${step.key}`,
+    step: step.key,
+    state: step.state,
+    owner: step.owner,
+    pieces,
+    held: null,
+  };
 }
 
 /** What belongs to a step stands below it, in one order with what belongs to that. */
@@ -118,5 +143,7 @@ function reachOf(lanes: readonly StepLane[]): Reach {
 /** Those in which something went on in the range. */
 export function lanesIn(lanes: readonly Lane[], range: Range, now: number): Lane[] {
   const meets = ({ from, to }: Reach) => from <= range.to && (to ?? now) >= range.from;
-  return lanes.filter((lane) => (lane.kind === "stage" ? meets(lane.reach) : (lane.held !== null && meets(lane.held)) || lane.pieces.some(meets)));
+  return lanes.filter((lane) =>
+    lane.kind === "stage" ? meets(lane.reach) : (lane.held !== null && meets(lane.held)) || lane.pieces.some(meets),
+  );
 }

@@ -8,7 +8,19 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
 function span(kind: string, step: string, from: number, to: number | null, more: Partial<Span> = {}): Span {
-  return { span_id: `${kind} ${step} ${from}`, parent_id: null, kind, name: `${kind} ${step}`, step, attempt: kind === "attempt" ? 1 : null, started_at: from, ended_at: to, status: "ok", attributes: {}, ...more };
+  return {
+    span_id: `${kind} ${step} ${from}`,
+    parent_id: null,
+    kind,
+    name: `${kind} ${step}`,
+    step,
+    attempt: kind === "attempt" ? 1 : null,
+    started_at: from,
+    ended_at: to,
+    status: "ok",
+    attributes: {},
+    ...more,
+  };
 }
 
 test("a task of four hours with ten minutes of work is told as such", () => {
@@ -44,7 +56,10 @@ test("each moment counts once, for the most that goes on in it", () => {
 
 test("lanes stand in their stages, and only those of steps that have begun", () => {
   const tree = aTree([aStep("a"), aStep("later", { stage: 2 }), aStep("z", { stage: 2 })], {
-    stages: [{ name: "one", status: "running" }, { name: "two", status: "ahead" }],
+    stages: [
+      { name: "one", status: "running" },
+      { name: "two", status: "ahead" },
+    ],
   });
   const lanes = lanesOf(tree, [span("attempt", "z", 5, null), span("attempt", "a", 1, 4), span("turn", "a", 2, 3)]);
   expect(lanes.map((lane) => lane.id)).toEqual(["stage 1", "step a", "stage 2", "step z"]);
