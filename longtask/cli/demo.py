@@ -26,9 +26,11 @@ import typer
 from longtask.agents.witness import VARIABLE, count
 from longtask.boot import branch_of, read_document
 from longtask.cli.asking import ask_inline
+from longtask.cli.browser import open_page, page_is_built
 from longtask.cli.decide import shown_lines
 from longtask.cli.demo_agent import AGENTS, MODELS, prepare_agent, script_of
 from longtask.cli.demo_input import RECORDING, Repo, prepare, registry_settings
+from longtask.cli.demo_page import server_beside, where_to_watch
 from longtask.cli.help import commands
 from longtask.cli.run import submit
 from longtask.cli.session import COMPLETED, DETACHED, FAILED, WAITS, Session, exit_code
@@ -207,7 +209,7 @@ def register(app: typer.Typer) -> None:
         """Bring a library of 2018 to Python 3.11: real code, tests and merges, recorded words of a model.
 
         It fetches the library with pip, and keeps all it does in a folder of its own. On a terminal you are asked to
-        approve the change; elsewhere the demo approves, and says so.
+        approve the change, there and in the page, whose address it tells; elsewhere the demo approves, and says so.
 
         Examples:
             longtask demo
@@ -266,19 +268,42 @@ def carry(session: Session, place: Path, repo: Repo, *, crash: bool, workers: in
     crew = Crew(session, place, workers, LEASE_CRASH if crash else LEASE)
     killer = Killer(crew, witness, None if agent is None else "shell") if crash else None
     began = time.monotonic()
+    with ExitStack() as beside:
+        try:
+            crew.hire()
+            url = None if session.json else show_page(session, task, place, beside)
+            if killer is not None:
+                killer.start()
+            code = follow(session, task, crew, plain=crash)
+        except KeyboardInterrupt:
+            code = DETACHED
+        finally:
+            if killer is not None:
+                killer.over.set()
+                killer.join()
+            crew.dismiss()
+        seconds = time.monotonic() - began
+        code = finish(session, session.task(task.id), crew, witness, code, crash, seconds, agent)
+        if url is not None and session.interactive and code != DETACHED and page_is_built():
+            leave_open(session, f"{url}/tasks/{task.id}")
+    return code
+
+
+def show_page(session: Session, task: Task, place: Path, beside: ExitStack) -> str | None:
+    url = beside.enter_context(server_beside(session, place))
+    session.say(where_to_watch(url, task.id, place / "server.log"))
+    if url is not None and session.interactive:
+        open_page(f"{url}/tasks/{task.id}")
+    return url
+
+
+def leave_open(session: Session, address: str) -> None:
+    """On a terminal the page outlives the job, until whoever looks at it has seen enough."""
+    session.out.raw(f"the page goes on: {address}  Enter ends it ")
     try:
-        crew.hire()
-        if killer is not None:
-            killer.start()
-        code = follow(session, task, crew, plain=crash)
+        sys.stdin.readline()
     except KeyboardInterrupt:
-        code = DETACHED
-    finally:
-        if killer is not None:
-            killer.over.set()
-            killer.join()
-        crew.dismiss()
-    return finish(session, session.task(task.id), crew, witness, code, crash, time.monotonic() - began, agent)
+        session.say()
 
 
 def follow(session: Session, task: Task, crew: Crew, *, plain: bool) -> int:

@@ -1,4 +1,4 @@
-"""`longtask server` and `longtask up`: the HTTP API, alone or with a worker in the same process."""
+"""`longtask server` and `longtask up`: page and HTTP API, alone or with a worker in the same process."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import typer
 from longtask import boot
 from longtask.api.access.policy import Policy
 from longtask.api.settings import HOST, PORT, Settings
+from longtask.cli.browser import open_page
 from longtask.cli.help import commands
 from longtask.cli.session import Session
 from longtask.cli.worker import open_patiently
@@ -50,7 +51,7 @@ def register(app: typer.Typer) -> None:
         tokens: Tokens = False,
         proxy: Proxies = None,
     ) -> int:
-        """Serve the HTTP API. Workers run elsewhere: longtask worker.
+        """Serve the page and the HTTP API. Workers run elsewhere: longtask worker.
 
         On 127.0.0.1 it asks for no token, and answers this machine alone. On any other address it asks for tokens, and
         does not start before there is one. Its description, for programs: /openapi.json.
@@ -78,7 +79,9 @@ def register(app: typer.Typer) -> None:
         ] = 4,
         no_browser: Annotated[bool, typer.Option("--no-browser", help="do not open the page")] = False,
     ) -> int:
-        """Serve the HTTP API and work on tasks, in one process.
+        """Serve the page and the HTTP API, and work on tasks, in one process.
+
+        On a terminal with a desktop it opens the page.
 
         SIGTERM or Ctrl-C drains: agents save a checkpoint, each running step is given back, and what is being answered
         is answered. A second one ends at once.
@@ -89,7 +92,8 @@ def register(app: typer.Typer) -> None:
             longtask up --slots 0
         """
         session: Session = ctx.obj
-        return serve(session, settings_of(host, port, public_url, tokens, proxy), slots=slots)
+        settings = settings_of(host, port, public_url, tokens, proxy)
+        return serve(session, settings, slots=slots, browse=session.interactive and not no_browser)
 
 
 def settings_of(host: str, port: int, public_url: str | None, tokens: bool, proxies: list[str] | None) -> Settings:
@@ -107,8 +111,8 @@ def log_to_stderr() -> None:
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what of it matters we tell ourselves
 
 
-def serve(session: Session, settings: Settings, slots: int | None = None) -> int:
-    """Until a signal.  `slots`: with a worker; None: without."""
+def serve(session: Session, settings: Settings, slots: int | None = None, *, browse: bool = False) -> int:
+    """Until a signal.  `slots`: with a worker; None: without.  `browse`: opens the page in a browser."""
     log_to_stderr()
     open_patiently(session)
     with boot.LOADING:
@@ -127,6 +131,8 @@ def serve(session: Session, settings: Settings, slots: int | None = None) -> int
             session.give_line({"type": "server.started", "url": url, "pid": os.getpid(), "worker": id})
         steps = f"works on {slots} steps at once" if slots else "leaves the work to workers elsewhere"
         session.say(f"LongTask serves {url}" + ("" if id is None else f", and {steps}"))
+        if browse:
+            open_page(url)
 
     if worker is not None:
         made.pulse = worker.pulse
