@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from longtask.core.errors import BadPlan
-from longtask.core.model import Parked, WaitingFor
+from longtask.core.model import JsonMap, Parked, WaitingFor
 
 TRIES = 5
+STALL_S = 600.0  # without a sign of progress; the client libraries wait no longer for any byte
 PAUSE_S, PAUSE_MAX_S = 0.5, 30.0  # before the second try; it doubles
 IN_PLACE_S = 20.0  # a reset that is nearer than this is waited for with the slot in hand
 UNKNOWN_RESET_S = 300.0  # of a limit that does not say when it ends
@@ -33,6 +34,20 @@ CREDIT_ADVICE = "the account is used up: add credit or take another key, then tr
 FILTER_ADVICE = "the provider's filter stopped it: word the prompt otherwise"
 SETTINGS_ADVICE = "it would be refused again: look at the model's settings"
 ANOTHER = "end it (its process is in `longtask fleet`), and the next `longtask run` starts another"
+
+
+def advice(status: int) -> str | None:
+    """What to do about an answer that would be the same again; None: asking again may help."""
+    match status:
+        case 401 | 403:
+            return KEY_ADVICE
+        case 402:
+            return CREDIT_ADVICE
+        case 404:
+            return NAME_ADVICE
+        case 408 | 409 | 429:
+            return None
+    return SETTINGS_ADVICE if 400 <= status < 500 else None
 
 
 def missing_key(model: str, key: str) -> BadPlan:
@@ -56,6 +71,16 @@ def seconds_to_reset(retry_after: float | None, headers: Mapping[str, str], body
         return _bounded(resets_at - now)
     words = TRY_AGAIN.search(str(body))
     return _bounded(_span(words[1])) if words else None
+
+
+def patience(options: JsonMap, of: str) -> tuple[int, float]:
+    """(`tries`: how often a request is made, `stall_s`: how long a model may be silent).  Raises BadPlan."""
+    tries, stall_s = options.get("tries", TRIES), options.get("stall_s", STALL_S)
+    if not isinstance(tries, int) or isinstance(tries, bool) or not 1 <= tries <= 20:
+        raise BadPlan(f"agent runtime '{of}': option 'tries' is to be 1 to 20, found {tries!r}")
+    if not isinstance(stall_s, int | float) or isinstance(stall_s, bool) or not 0 < stall_s <= STALL_S:
+        raise BadPlan(f"agent runtime '{of}': option 'stall_s' is to be above 0, {STALL_S:.0f} at most: {stall_s!r}")
+    return tries, float(stall_s)
 
 
 def limited(seconds: float, said: str) -> Parked:

@@ -7,12 +7,31 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 CLOSING_S = 10.0  # at most, for what still lives on it; the attempt's end kills the rest
+
+
+class Silent(TimeoutError):
+    """A model has said nothing for too long."""
+
+
+@asynccontextmanager
+async def awake(silence_s: float) -> AsyncIterator[Callable[[], None]]:
+    """What it hands out is to be called with each sign of progress.  Raises Silent when none came for so long: the
+    client's own limit is put off for ever by a provider that sends pings."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(silence_s) as limit:
+            yield lambda: limit.reschedule(loop.time() + silence_s)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise Silent(f"the model was silent for more than {silence_s:g} s") from error
 
 
 class Wire:

@@ -24,7 +24,7 @@ from longtask.agents.native.outputs import outputs_in
 from longtask.core.errors import BadPlan
 from longtask.core.model import Failed, Parked
 from tests.agents import acp_agent
-from tests.agents.native import Site, decided, site
+from tests.agents.site import Site, decided, site
 
 NOW = 1_800_000_000_000
 

@@ -5,7 +5,6 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -37,12 +36,6 @@ OUTPUTS = {"files": "list"}
 CALLS = [
     "told", "told", "turn", "tool read", "turn", "tool edit", "tool shell", "turn",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def models() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 @dataclass

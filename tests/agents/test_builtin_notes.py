@@ -8,9 +8,9 @@ from longtask.agents import notes
 from longtask.agents.policy import Policy
 from longtask.core.model import Done
 from tests.agents.line import Book, Died
-from tests.agents.test_builtin import Story, models, story
+from tests.agents.test_builtin import Story, story
 
-__all__ = ["models", "story"]  # fixtures
+__all__ = ["story"]  # a fixture
 
 TURNS = ({"calls": [{"tool": "note", "args": {"text": "Tests want Redis."}}]}, {"text": "Done."})
 LEFT = ({"step": "x", "text": "Use make check."},)

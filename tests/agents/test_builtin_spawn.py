@@ -53,12 +53,6 @@ def script(home: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def models() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
-
-
-@pytest.fixture
 def scene(tmp_path: Path, models: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     for name, value in models.environment().items():
         monkeypatch.setenv(name, value)

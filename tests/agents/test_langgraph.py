@@ -1,7 +1,6 @@
 """The runtime `langgraph`: the user's own graphs, whose checkpoints are kept with the rows of their run."""
 
 import json
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -103,12 +102,6 @@ ROWS = [
     "tool checkpoint", "tool node.ship", "tool checkpoint",
 ]  # fmt: skip
 OUTPUTS = {"log": "list"}
-
-
-@pytest.fixture(scope="module")
-def models() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 @pytest.fixture

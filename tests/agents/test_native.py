@@ -135,7 +135,8 @@ def test_claude_codes_lines_become_turns_with_their_tokens():
         wire(type="message_delta", usage={"output_tokens": 9}),
         wire(type="message_stop"),
     ]
-    assert [event for line in lines for event in stream.feed(line)] == []
+    assert [event for line in lines[:4] for event in stream.feed(line)] == [] and stream.under_way("t") is None
+    assert stream.feed(lines[4]) == []
     turn = stream.under_way("t")
     assert turn is not None and (turn.text, turn.tokens_in, turn.tokens_out) == ("Hello.", 7, 9)
     result = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "a"}]}
@@ -148,6 +149,7 @@ def test_a_turn_that_was_cut_off_is_none():
     stream.feed(block("1", type="text", text="Hel"))
     assert stream.feed(wire(type="message_start", message={"id": "2"})) == []
     stream.feed(block("2", type="text", text="Hello."))
+    stream.feed(wire(type="message_delta", usage={"output_tokens": 9}))
     stream.feed(wire(type="message_stop"))
     over = stream.feed({"type": "result"})
     assert [type(event) for event in over] == [Turn, Result] and over[0].texts == ["Hello."]  # type: ignore[union-attr]

@@ -1,7 +1,6 @@
 """The runtime `openai-agents` against a scripted model on loopback: the user's own agents, at our two seams."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +79,6 @@ WORK: list[dict[str, Any]] = [
 OUTPUTS = {"files": "list"}
 CALLS = ["told", "tool import", "turn", "tool look", "turn", "tool save", "tool look", "turn"]
 MODELS = ("openai:gpt-5", "openai-chat:gpt-5")
-
-
-@pytest.fixture(scope="module")
-def models() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 @pytest.fixture

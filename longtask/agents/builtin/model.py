@@ -85,9 +85,9 @@ class JournaledModel(WrapperModel):
         self, talk: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> Answer:
         try:
-            tries = int(self._brief.options.get("tries", provider.TRIES))
+            patience = provider.patience(self._brief.options, "builtin")
             return answer_of(
-                request.turn(self._wire, self.wrapped, talk, settings, parameters, self._show, self._note, tries)
+                request.turn(self._wire, self.wrapped, talk, settings, parameters, self._show, self._note, *patience)
             )
         except request.TooLong as error:
             return did_not_fit(str(error))

@@ -4,8 +4,8 @@ What an error means, and what becomes of the attempt:
 
     429 with a time of reset    a short one is waited for here; a longer one parks the step until then
     5xx, 529, no connection,    asked again after a pause that doubles; then the attempt fails and may be tried again
-    a stream that is cut or
-    malformed
+    a stream that is cut,
+    malformed or silent
     the talk is too long        `TooLong`: something of it is left out, then it is asked again (`compaction.py`)
     400, 401, 403, 404, quota   the attempt fails for good and says what to do
 
@@ -24,7 +24,7 @@ from pydantic_ai.settings import ModelSettings
 
 from longtask.agents import provider
 from longtask.agents.contract import AgentOutcome
-from longtask.agents.wire import Wire
+from longtask.agents.wire import Silent, Wire, awake
 from longtask.core.model import Failed
 
 FOR_GOOD = (
@@ -60,11 +60,12 @@ def turn(
     show: Callable[[str], None],
     note: Callable[[str], None],
     tries: int = provider.TRIES,
+    stall_s: float = provider.STALL_S,
 ) -> ModelResponse:
     """`show` hears the text as it comes, `note` what goes wrong meanwhile.  Raises TooLong, GaveUp."""
     for attempt in range(1, tries + 1):
         try:
-            return wire.do(_stream(model, messages, settings, parameters, show))
+            return wire.do(_stream(model, messages, settings, parameters, show, stall_s))
         except errors.ModelContextWindowExceededError as error:
             raise TooLong(_detail(error)) from error
         except errors.ModelRateLimitError as error:
@@ -77,7 +78,7 @@ def turn(
             note(f"the model is limited: {_detail(error)}; asked again in {pause_s:.1f} s\n")
         except FOR_GOOD as error:
             raise GaveUp(Failed(f"model '{model.model_id}': {_advice(error)}", retryable=False)) from error
-        except (errors.ModelAPIError, errors.UnexpectedModelBehavior) as error:
+        except (errors.ModelAPIError, errors.UnexpectedModelBehavior, Silent) as error:
             what = f"model '{model.model_id}': {_detail(error)}"
             if attempt == tries:
                 raise GaveUp(Failed(f"{what} ({tries} times)")) from error
@@ -94,6 +95,7 @@ async def _stream(
     settings: ModelSettings | None,
     parameters: ModelRequestParameters,
     show: Callable[[str], None],
+    stall_s: float,
 ) -> ModelResponse:
     shown = False
 
@@ -103,9 +105,10 @@ async def _stream(
             show(text if shown else f"» {text}")
             shown = True
 
-    async with model, model.request_stream(messages, settings, parameters) as stream:
+    async with awake(stall_s) as progress, model, model.request_stream(messages, settings, parameters) as stream:
         try:
             async for event in stream:
+                progress()
                 match event:
                     case PartStartEvent(part=TextPart(content=text)):
                         said(text)

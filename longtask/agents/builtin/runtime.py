@@ -1,7 +1,8 @@
 """A run of the coding agent: the prompt, the agent of Pydantic AI between our two seams, and how it ends.
 
 `options` of a plan: `settings` (of the model, as Pydantic AI names them: temperature, max_tokens, thinking …), `tries`
-(how often a request is made that fails for a while), `mcp` (names of servers of `.mcp.json`).
+(how often a request is made that fails for a while), `stall_s` (how long a model may be silent), `mcp` (names of
+servers of `.mcp.json`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from pydantic_ai import Agent, UsageLimits
 from pydantic_ai.exceptions import OutputTokenLimitExceeded, UnexpectedModelBehavior
 
+from longtask.agents import provider
 from longtask.agents.builtin.asking import ASK_PERSON, spawn_offer
 from longtask.agents.builtin.choice import model_of, settings_of
 from longtask.agents.builtin.index import CodeIndex, find_tool
@@ -39,7 +41,7 @@ from longtask.agents.witness import VARIABLE
 from longtask.core.errors import BadPlan
 from longtask.core.model import Done, Failed, JsonMap
 
-OPTIONS = ("mcp", "settings", "tries")
+OPTIONS = ("mcp", "settings", "stall_s", "tries")
 
 
 class Builtin:
@@ -139,9 +141,7 @@ def _check(options: JsonMap) -> None:
             raise BadPlan(f"agent runtime 'builtin': no option '{name}'; there is {', '.join(map(repr, OPTIONS))}")
     if not isinstance(options.get("settings", {}), dict):
         raise BadPlan("agent runtime 'builtin': option 'settings' is to be a map")
-    tries = options.get("tries", 1)
-    if not isinstance(tries, int) or isinstance(tries, bool) or not 1 <= tries <= 20:
-        raise BadPlan(f"agent runtime 'builtin': option 'tries' is to be 1 to 20, found {tries!r}")
+    provider.patience(options, "builtin")
     servers = options.get("mcp", [])
     if not isinstance(servers, list) or not all(isinstance(name, str) for name in servers):
         raise BadPlan("agent runtime 'builtin': option 'mcp' is to be a list of names of servers")

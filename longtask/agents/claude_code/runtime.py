@@ -19,13 +19,12 @@ Measured with 2.1.332, and what is built on it:
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from longtask.agents.contract import AgentOutcome, Brief
@@ -41,24 +40,21 @@ from longtask.agents.native.going_on import (
     OverBudget,
     Stalled,
 )
-from longtask.agents.native.outputs import schema_of
 from longtask.agents.native.program import Launch
 from longtask.agents.native.shown import Shown
 from longtask.agents.native.waiting import until_written
 from longtask.agents.outputs import mismatches
 from longtask.agents.policy import Verdict
-from longtask.agents.witness import VARIABLE
 from longtask.core.errors import BadPlan, LongTaskError
 from longtask.core.model import Done, Failed, JsonMap
 
+from .command import command_of, environment_of, key_handed_over
 from .gate import Gate, Question
-from .names import OWN, READS, about, canonical, not_offered
+from .names import OWN, READS, about, canonical
 from .outcome import NAME, failure
 from .stream import Event, Limit, Result, Said, Stream, ToolEnd, Turn
 
 SESSION = "session"  # the name of the row that holds the session's id, and of those that keep it beside a turn or tool
-KEY = "ANTHROPIC_API_KEY"
-KEY_FD = "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR"
 START_S = 60.0  # of the program itself, on a busy machine
 SEEN_S = 5.0  # a hook's call is in the stream well within that
 LOOK_S = 1.0
@@ -232,35 +228,11 @@ class _Run:
     def command(self, gate: Gate) -> list[str]:
         settings = self._folder / "settings-of-the-run.json"
         settings.write_text(json.dumps(gate.settings))
-        goes_on = self._session_file() is not None
-        mcp = self._cwd / ".mcp.json"
-        return [
-            *self._brief.inside,
-            str(self._program), "--print", "--output-format=stream-json", "--verbose", "--include-partial-messages",
-            f"--resume={self._id}" if goes_on else f"--session-id={self._id}",
-            "--setting-sources=project", f"--settings={settings}", "--permission-mode=default", "--strict-mcp-config",
-            *([f"--mcp-config={mcp}"] if mcp.is_file() else []),
-            *([f"--model={self._brief.model}"] if self._brief.model else []),
-            *([f"--json-schema={json.dumps(schema_of(self._brief.outputs))}"] if self._brief.outputs else []),
-            f"--disallowedTools={','.join(not_offered(self._brief.policy))}",
-        ]  # fmt: skip
+        word = "--session-id" if self._session_file() is None else "--resume"
+        return command_of(self._brief, self._program, self._cwd, f"{word}={self._id}", settings)
 
     def environment(self) -> dict[str, str]:
-        env = {name: value for name, value in os.environ.items() if name not in (KEY, VARIABLE)}
-        retries = self._brief.options.get("retries")
-        return {
-            **env,
-            **({} if retries is None else {"CLAUDE_CODE_MAX_RETRIES": str(retries)}),
-            "CLAUDE_CONFIG_DIR": str(self._folder),
-            "CLAUDE_CODE_TMPDIR": os.environ.get("TMPDIR", "/tmp"),
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
-            "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
-            "CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            "BASH_DEFAULT_TIMEOUT_MS": "600000",
-            "BASH_MAX_TIMEOUT_MS": "3600000",
-        }
+        return environment_of(self._brief, self._folder)
 
     @property
     def gate_path(self) -> Path:
@@ -306,7 +278,7 @@ class _Launched:
 
     def carry_out(self, words: str | None) -> None:
         run = self._run
-        with Gate(run.gate_path) as gate, _handed_over(os.environ.get(KEY)) as (env, descriptors):
+        with Gate(run.gate_path) as gate, key_handed_over() as (env, descriptors):
             environment = {**run.environment(), **env}
             feed = (words or "").encode()
             with Launch(run.command(gate), cwd=run.cwd, env=environment, feed=feed, descriptors=descriptors) as program:
@@ -357,10 +329,11 @@ class _Launched:
         if question.tool in OWN:
             question.allow()
             return True
-        turn = self._stream.under_way(question.id)
+        late = self._late(question)
+        turn = self._stream.under_way(question.id, late=late)
         if turn is not None:
             self._tell(turn)
-        elif question.id not in self._calls and not self._late(question):
+        elif question.id not in self._calls and not late:
             return False
         if self._run.over_budget:
             raise OverBudget
@@ -400,18 +373,3 @@ class _Launched:
         decision = self._run.decision
         since = self._waiting.setdefault(question.id, time.monotonic())
         return (decision is not None and decision.id == question.id) or time.monotonic() - since > SEEN_S
-
-
-@contextlib.contextmanager
-def _handed_over(key: str | None) -> Iterator[tuple[dict[str, str], list[int]]]:
-    """The key in a pipe: (what the environment says of it, the descriptor)."""
-    if not key:
-        yield {}, []
-        return
-    reading, writing = os.pipe()
-    try:
-        with open(writing, "wb") as pipe:
-            pipe.write(key.encode())
-        yield {KEY_FD: str(reading)}, [reading]
-    finally:
-        os.close(reading)

@@ -17,7 +17,7 @@ RESULT_CHARS_MAX = 20_000
 
 @dataclass(slots=True)
 class Turn:
-    """A turn of the model.  `whole`: it has ended as it should."""
+    """A turn of the model.  `counted`: its cost was told; `whole`: then it has ended as it should."""
 
     id: str
     model: str = ""
@@ -25,6 +25,7 @@ class Turn:
     calls: list[JsonMap] = field(default_factory=list)  # {id, tool, args}
     tokens_in: int = 0
     tokens_out: int = 0
+    counted: bool = False
     whole: bool = False
 
     @property
@@ -103,8 +104,9 @@ class Stream:
                 return before
             case "message_delta" if owner in self._turns:
                 _count(self._turns[owner], event.get("usage"))
+                self._turns[owner].counted = True
             case "message_stop" if owner in self._turns:
-                self._turns[owner].whole = True
+                self._turns[owner].whole = self._turns[owner].counted
         return []
 
     def _blocks(self, owner: str, line: JsonMap) -> list[Event]:
@@ -127,10 +129,11 @@ class Stream:
                 turn.calls.append({"id": block["id"], "tool": block["name"], "args": block["input"]})
         return over
 
-    def under_way(self, call: str) -> Turn | None:
-        """The turn that has made this call, taken out: it is told now."""
+    def under_way(self, call: str, *, late: bool = False) -> Turn | None:
+        """The turn that has made this call, taken out: it is told now.  Before its end has come, with what it has cost,
+        it is not, unless it is `late`."""
         for owner, turn in self._turns.items():
-            if any(made["id"] == call for made in turn.calls):
+            if any(made["id"] == call for made in turn.calls) and (turn.whole or late):
                 return self._turns.pop(owner)
         return None
 

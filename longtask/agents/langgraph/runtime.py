@@ -106,8 +106,8 @@ class Run:
                     return Failed(watch.over)
                 if rows.halted is not None:
                     raise rows.halted from None
-                if (parked := _limited(error)) is not None:
-                    return parked
+                if (refused := _refused(error)) is not None:
+                    return refused
                 raise
             if rows.halted is not None:
                 raise rows.halted
@@ -209,16 +209,23 @@ def _goes_on_elsewhere() -> Parked:
     return Parked(WaitingFor.TIMER, {"text": "its process was told to end", "reason": "terminated"}, due_at)
 
 
-def _limited(error: BaseException | None) -> Parked | None:
-    """A provider's limit that says when it ends: the node is made again then."""
+def _refused(error: BaseException | None) -> AgentOutcome | None:
+    """What a provider's refusal means: when a limit says when it ends, the node is made again then; what would be
+    refused again is not asked again.  The latter is read off errors as the clients of OpenAI and Anthropic raise them:
+    other programs than models answer, too."""
     while error is not None:
-        response = getattr(error, "response", None)
-        if getattr(response, "status_code", None) == 429:
-            headers, body = getattr(response, "headers", {}), getattr(error, "body", None)
+        response, body = getattr(error, "response", None), getattr(error, "body", None)
+        status = getattr(response, "status_code", None)
+        if status == 429:
+            headers = getattr(response, "headers", {})
             retry_after = str(headers.get("retry-after", ""))
             told = float(retry_after) if retry_after.replace(".", "", 1).isdigit() else None
             seconds = provider.seconds_to_reset(told, headers, body, time.time())
             return None if seconds is None else provider.limited(seconds, provider.detail(429, body, str(error)))
+        if isinstance(status, int) and hasattr(error, "body"):
+            advice = provider.advice(status)
+            said = provider.detail(status, body, str(error))
+            return None if advice is None else Failed(f"the model's API has refused: {said}; {advice}", retryable=False)
         error = error.__cause__ or error.__context__
     return None
 

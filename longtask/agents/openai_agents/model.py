@@ -76,8 +76,8 @@ class Asker:
 
     def _turn(self, name: str, ask: request.Ask) -> Answer:
         try:
-            tries = int(self._brief.options.get("tries", provider.TRIES))
-            return answer_of(name, request.turn(self._wire, ask, self._show, self._note, tries))
+            patience = provider.patience(self._brief.options, "openai-agents")
+            return answer_of(name, request.turn(self._wire, ask, self._show, self._note, *patience))
         except request.GaveUp as gave_up:
             raise self.seams.end(gave_up.outcome) from gave_up
 

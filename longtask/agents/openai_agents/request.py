@@ -18,7 +18,7 @@ from openai.types.responses import Response, ResponseUsage
 
 from longtask.agents import provider
 from longtask.agents.contract import AgentOutcome
-from longtask.agents.wire import Wire
+from longtask.agents.wire import Wire, awake
 from longtask.core.model import Failed
 
 Stream = Callable[[], AsyncIterator[Any]]
@@ -44,12 +44,17 @@ class Ask:
 
 
 def turn(
-    wire: Wire, ask: Ask, show: Callable[[str], None], note: Callable[[str], None], tries: int = provider.TRIES
+    wire: Wire,
+    ask: Ask,
+    show: Callable[[str], None],
+    note: Callable[[str], None],
+    tries: int = provider.TRIES,
+    stall_s: float = provider.STALL_S,
 ) -> ModelResponse:
     """`show` hears the text as it comes, `note` what goes wrong meanwhile.  Raises GaveUp."""
     for attempt in range(1, tries + 1):
         try:
-            return wire.do(_stream(ask, show))
+            return wire.do(_stream(ask, show, stall_s))
         except openai.RateLimitError as error:
             if error.code == "insufficient_quota":
                 raise GaveUp(_for_good(ask.model, error, provider.CREDIT_ADVICE)) from error
@@ -72,11 +77,17 @@ def turn(
     raise AssertionError("the last try returns or raises")
 
 
-async def _stream(ask: Ask, show: Callable[[str], None]) -> ModelResponse:
+async def _stream(ask: Ask, show: Callable[[str], None], stall_s: float) -> ModelResponse:
+    async with awake(stall_s) as progress:
+        return await _heard(ask, show, progress)
+
+
+async def _heard(ask: Ask, show: Callable[[str], None], progress: Callable[[], None]) -> ModelResponse:
     shown = False
     ended: Response | None = None
     try:
         async for event in ask.stream():
+            progress()
             if event.type == "response.output_text.delta" and event.delta:
                 show(event.delta if shown else f"» {event.delta}")
                 shown = True
@@ -127,16 +138,12 @@ def _seconds_to_reset(error: openai.APIStatusError) -> float | None:
 def _advice(error: BaseException) -> str | None:
     """What to do about an error that comes again; None: asking again may help."""
     match error:
-        case openai.AuthenticationError() | openai.PermissionDeniedError():
-            return provider.KEY_ADVICE
-        case openai.NotFoundError():
-            return provider.NAME_ADVICE
         case openai.APIStatusError() if error.code == "context_length_exceeded":
             return TOO_LONG
         case openai.APIStatusError() if error.code == "content_filter":
             return provider.FILTER_ADVICE
-        case openai.APIStatusError() if error.status_code < 500 and error.status_code not in (408, 409):
-            return provider.SETTINGS_ADVICE
+        case openai.APIStatusError():
+            return provider.advice(error.status_code)
     return None
 
 

@@ -8,6 +8,7 @@
     settings   of the model, as the SDK's `ModelSettings` names them
     once       patterns of names of tools that must not run twice, though the step is `repeatable`
     tries      how often a request is made that fails for a while
+    stall_s    how long a model may be silent
 
 What the SDK interrupts a run for (`needs_approval`, a hosted server's request) becomes a question to a person: its
 `RunState` holds what was decided and goes on.  It is not stored.  A run that goes on elsewhere comes by the same calls
@@ -37,7 +38,7 @@ from agents.exceptions import (
 from agents.run import set_default_agent_runner
 from pydantic import TypeAdapter
 
-from longtask.agents import own_code
+from longtask.agents import own_code, provider
 from longtask.agents.contract import AgentOutcome, Brief, library_version
 from longtask.agents.firm import Ends, Firm
 from longtask.agents.journal import Diverged, Line, Seams
@@ -52,7 +53,7 @@ from longtask.agents.wire import Wire
 from longtask.core.errors import BadPlan
 from longtask.core.model import Done, Failed, Json, JsonMap
 
-OPTIONS = ("agent", "context", "once", "session", "settings", "tries")
+OPTIONS = ("agent", "context", "once", "session", "settings", "stall_s", "tries")
 
 
 class OpenAIAgents:
@@ -223,9 +224,7 @@ def _check(options: JsonMap) -> None:
         raise BadPlan(f"{of}: which agent? say `options: {{agent: package.module:name}}`")
     if not isinstance(options.get("settings", {}), dict):
         raise BadPlan(f"{of}: option 'settings' is to be a map")
-    tries = options.get("tries", 1)
-    if not isinstance(tries, int) or isinstance(tries, bool) or not 1 <= tries <= 20:
-        raise BadPlan(f"{of}: option 'tries' is to be 1 to 20, found {tries!r}")
+    provider.patience(options, OpenAIAgents.name)
     once = options.get("once", [])
     if not isinstance(once, list) or not all(isinstance(pattern, str) for pattern in once):
         raise BadPlan(f"{of}: option 'once' is to be a list of patterns of tools' names")

@@ -1,4 +1,4 @@
-"""An attempt of an agent that is a program of its own: a worker as a process of its own, so that it can be killed.
+"""An attempt of an agent step: a worker as a process of its own, so that it can be killed.
 
 Rows, checkpoints and the blocks of sessions lie in the site's folder, trees in its hub; all else is the attempt's own:
 HOME, TMPDIR, the place where it works.
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.agents.native_worker import PATIENCE_S, BlockDesk, Work
+from tests.agents.site_worker import PATIENCE_S, BlockDesk, Work
 from tests.agents.worker import git, save_tree, task_of
 from tests.cli.shell import until
 
@@ -40,8 +40,7 @@ class Site:
 
     def start(self, cause: dict[str, Any] | None = None) -> Running:
         self.attempts += 1
-        machine = self.folder / f"machine {self.attempts}"
-        place = machine / "place"
+        machine, place = self.machine, self.place
         for made in (place, machine / "home", machine / "tmp"):
             made.mkdir(parents=True)
         body = {"prompt": "Do it.", "runtime": self.runtime, **self.body}
@@ -54,12 +53,21 @@ class Site:
         env = {name: os.environ[name] for name in KEPT if name in os.environ}
         env |= {"HOME": str(machine / "home"), "TMPDIR": str(machine / "tmp"), **self.env}
         with (self.folder / f"worker-{self.attempts}.log").open("wb") as log:
-            command = [sys.executable, "-m", "tests.agents.native_worker", str(path)]
+            command = [sys.executable, "-m", "tests.agents.site_worker", str(path)]
             process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=log)
         return Running(self, process, place, path)
 
     def attempt(self, cause: dict[str, Any] | None = None) -> dict[str, Any]:
         return self.start(cause).end()
+
+    @property
+    def machine(self) -> Path:
+        """Of the newest attempt."""
+        return self.folder / f"machine {self.attempts}"
+
+    @property
+    def place(self) -> Path:
+        return self.machine / "place"
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -119,14 +127,20 @@ def _processes() -> list[tuple[str, list[bytes]]]:
 
 
 def site(folder: Path, runtime: str, program: Path, env: dict[str, str], **more: Any) -> Site:
-    """A hub with one file."""
+    make_hub(folder)
+    return Site(folder, program, runtime, env, **more)
+
+
+def make_hub(folder: Path, **files: str) -> None:
+    """Its base has these files, by names without their last part, and `hello.txt`."""
     git("init", "--quiet", "--bare", str(folder / "hub"))
     start = folder / "start"
     start.mkdir()
     (start / "hello.txt").write_text("hello\n")
+    for name, content in files.items():
+        (start / f"{name}.py").write_text(content)
     (folder / "base").write_text(save_tree(folder / "hub", start))
     shutil.rmtree(start)
-    return Site(folder, program, runtime, env, **more)
 
 
 def decided(outcome: dict[str, Any], decision: str, **more: Any) -> dict[str, Any]:

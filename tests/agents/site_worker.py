@@ -1,4 +1,4 @@
-"""One attempt of an agent that is a program of its own, in a process of its own: `native.py` starts and kills it."""
+"""One attempt of an agent step, in a process of its own: `site.py` starts and kills it."""
 
 from __future__ import annotations
 
