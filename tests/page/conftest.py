@@ -13,7 +13,7 @@ from tests.page.browsing import chromium
 from tests.page.served import Served, serving, shell_in
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: while it is there, the thread has an event loop that runs
 def browser() -> Iterator[Browser]:
     found = chromium()
     if found is None:

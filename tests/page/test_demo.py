@@ -34,9 +34,10 @@ def test_the_whole_job_is_watched_and_approved_in_the_page(browser: Browser, job
         expect(page.get_by_role("treeitem").first).to_be_visible()
         page.get_by_role("link", name=re.compile("1 waiting for you")).click(timeout=END_S * 1_000)
         page.get_by_role("link", name="Look").click()
-        expect(page.get_by_role("button", name="Approve")).to_be_visible()
+        answers = page.get_by_role("region", name="Your answer")
+        expect(answers.get_by_role("button", name="Approve")).to_be_visible()
         expect(page.get_by_role("button", name="Comment on vobject").first).to_be_visible()  # the diff
-        page.get_by_role("button", name="Approve").click()
+        answers.get_by_role("button", name="Approve").click()
         page.get_by_role("dialog").get_by_role("button", name="Approve").click()
         page.goto(f"/tasks/{task}")
         expect(page.get_by_role("main").get_by_text("completed", exact=True).first).to_be_visible(timeout=END_S * 1_000)

@@ -5,6 +5,7 @@ import type { Approval } from "@/api/documents";
 import { expectAccessible } from "@/testing/axe";
 import { type Answers, answerWith, show } from "@/testing/render";
 import { anApproval, aStep, aTree, TASK } from "@/testing/samples";
+import { en } from "@/texts/en";
 import { ApprovalView } from "./ApprovalView";
 
 const BASE = `/v1/tasks/${TASK}`;
@@ -279,4 +280,18 @@ test("when somebody has answered it is told what, and by whom", async () => {
   expect(screen.getByText("looked closely")).toBeTruthy();
   expect(screen.getByText("· bob", { exact: false })).toBeTruthy();
   await expectAccessible(container);
+});
+
+test("what has become of a question stays in sight while it is asked for once more", async () => {
+  let looks = 0;
+  const { client } = showApproval(asking("v1"), {
+    [`GET ${ADDRESS}`]: () => {
+      looks += 1;
+      return looks > 1 ? new Promise(() => {}) : undefined;
+    },
+  });
+  await screen.findByRole("heading", { name: en.approval.over });
+  void client.invalidateQueries();
+  await waitFor(() => expect(looks).toBe(2));
+  expect(screen.queryByRole("heading", { name: en.approval.over })).not.toBeNull();
 });

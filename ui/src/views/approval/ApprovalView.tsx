@@ -31,7 +31,10 @@ export function ApprovalView() {
 function Question({ task, step }: { task: string; step: string }) {
   const lastSeen = useRef<Approval | null>(null); // it outlives a while in which nothing is asked
   const asked = useQuery(approvalQuery(task, step));
-  const over = asked.error instanceof Problem && asked.error.word === "not-found";
+  const gone = asked.error instanceof Problem && asked.error.word === "not-found";
+  const [over, setOver] = useState(gone); // an error is forgotten while the same is asked once more
+  if (gone && !over) setOver(true);
+  if (asked.isSuccess && over) setOver(false);
   if (over) return <Decided task={task} step={step} />;
   if (asked.data === undefined) {
     return asked.error === null ? (
