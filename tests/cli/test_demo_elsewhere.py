@@ -29,7 +29,8 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("hub", ["bare", pytest.param("none", marks=pytest.mark.slow)])
+@pytest.mark.slow  # tests/page does the same with the page in the place of the terminal
+@pytest.mark.parametrize("hub", ["bare", "none"])
 def test_up_serves_the_demo_job_to_its_end_over_http_only(shell: Shell, job: Path, tmp_path: Path, hub: str):
     env = {"LONGTASK_SERVER": "", "XDG_CONFIG_HOME": str(tmp_path / "config")}
     there = replace(shell, home=tmp_path / "server", env=dict(env))
