@@ -15,7 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from bench import beds
 from bench.result import Result, judged
-from bench.streams import EVENTS_PER_S, say, server
+from bench.streams import EVENTS_PER_S, paced, say, server
 from bench.tasks import approvals, parts_at
 from longtask import boot
 from longtask.store.contract import Ref
@@ -24,6 +24,7 @@ from tests.page.browsing import chromium
 STEPS = 1_000
 LOOKS = 30
 BUSY_S = 60
+CALM_S = 0.5  # between two looks: twice what the page waits to see several changes at once
 STEP_EVERY = 10
 FIRST_MS_MAX, SEEN_MS_MAX, FRAME_MS_MAX = 1_000, 300, 100
 ROW = '[role="treeitem"]'
@@ -112,7 +113,7 @@ def _lag(page: Page, parts: boot.Parts, task_id: str, pause: bool) -> float:
     at = time.time() * 1_000
     page.wait_for_function("told => window.changes.at(-1)?.[0] === told", arg=told)
     changed: list[Any] = page.evaluate("() => window.changes.at(-1)")
-    time.sleep(0.5)  # what is coalesced with the change before is not what is measured
+    time.sleep(CALM_S)
     return max(float(changed[1]) - at, 0.0)
 
 
@@ -120,10 +121,7 @@ def _busy(page: Page, parts: boot.Parts, task_id: str) -> tuple[float, int, floa
     """The longest frame in ms, how many there were, and the seconds that it took."""
     page.evaluate(FRAMES)
     begun = time.perf_counter()
-    for n in range(EVENTS_PER_S * BUSY_S):
-        ahead = begun + n / EVENTS_PER_S - time.perf_counter()
-        if ahead > 0:
-            time.sleep(ahead)
+    for n in paced(EVENTS_PER_S * BUSY_S):
         if n % STEP_EVERY == 0:
             parts.desk.cancel_step(Ref(task_id, f"step_{n // STEP_EVERY:05}"), "bench")
         else:

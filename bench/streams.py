@@ -116,12 +116,19 @@ def write(parts: boot.Parts, task_id: str, run_s: float) -> tuple[int, float]:
     """One transaction for each event; how many, and the seconds that it took."""
     begun = time.perf_counter()
     count = int(EVENTS_PER_S * run_s)
+    for n in paced(count):
+        (parts.desk.resume if n % 2 else parts.desk.pause)(task_id, "bench")
+    return count, time.perf_counter() - begun
+
+
+def paced(count: int) -> Iterator[int]:
+    """The number of each event at the instant when it is due, EVENTS_PER_S of them a second; late ones come at once."""
+    begun = time.perf_counter()
     for n in range(count):
         ahead = begun + n / EVENTS_PER_S - time.perf_counter()
         if ahead > 0:
             time.sleep(ahead)
-        (parts.desk.resume if n % 2 else parts.desk.pause)(task_id, "bench")
-    return count, time.perf_counter() - begun
+        yield n
 
 
 # --- the server's process -----------------------------------------------------------------------------------------

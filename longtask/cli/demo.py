@@ -30,7 +30,7 @@ from longtask.cli.browser import open_page, page_is_built
 from longtask.cli.decide import shown_lines
 from longtask.cli.demo_agent import AGENTS, MODELS, prepare_agent, script_of
 from longtask.cli.demo_input import RECORDING, Repo, prepare, registry_settings
-from longtask.cli.demo_page import server_beside, where_to_watch
+from longtask.cli.demo_page import DYING_S, server_beside, where_to_watch
 from longtask.cli.help import commands
 from longtask.cli.run import submit
 from longtask.cli.session import COMPLETED, DETACHED, FAILED, WAITS, Session, exit_code
@@ -53,7 +53,6 @@ LOOK_EVERY_S = 0.02
 LIMIT_S = 1_800  # when no person is there to see that it hangs
 LEASE, LEASE_CRASH = "15s", "2s"
 HIRED_MAX = 5  # beyond those that were killed
-DYING_S = 15
 
 
 @dataclass(slots=True)
@@ -268,6 +267,7 @@ def carry(session: Session, place: Path, repo: Repo, *, crash: bool, workers: in
     crew = Crew(session, place, workers, LEASE_CRASH if crash else LEASE)
     killer = Killer(crew, witness, None if agent is None else "shell") if crash else None
     began = time.monotonic()
+    url = None
     with ExitStack() as beside:
         try:
             crew.hire()
@@ -290,7 +290,7 @@ def carry(session: Session, place: Path, repo: Repo, *, crash: bool, workers: in
 
 
 def show_page(session: Session, task: Task, place: Path, beside: ExitStack) -> str | None:
-    url = beside.enter_context(server_beside(session, place))
+    url = beside.enter_context(server_beside(session.config.database, place))
     session.say(where_to_watch(url, task.id, place / "server.log"))
     if url is not None and session.interactive:
         open_page(f"{url}/tasks/{task.id}")

@@ -1,9 +1,13 @@
-"""The page beside the demo: a server of its own on the demo's database, for as long as the demo lasts."""
+"""The page beside the demo: a server of its own on the demo's database, for as long as the demo lasts.
+
+However the demo ends, it ends: where it cannot be told any more, the system tells it that its parent is gone.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,17 +15,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from longtask.cli.browser import page_is_built
-from longtask.cli.session import Session
 from longtask.config import DATABASE
+from longtask.steps.warden import PR_SET_PDEATHSIG, prctl
 
 DYING_S = 15
 
 
 @contextmanager
-def server_beside(session: Session, place: Path) -> Iterator[str | None]:
-    """Its address; None: it does not run, and the demo goes without it."""
+def server_beside(database: str, place: Path) -> Iterator[str | None]:
+    """Its address; None: it does not run, and the demo goes without it.  Its log lies in `place`."""
     # not as an argument, which every user of the machine can read: a URL may hold a password
-    environment = {**os.environ, DATABASE: session.config.database}
+    environment = {**os.environ, DATABASE: database}
     log = place / "server.log"
     with log.open("ab") as errors:
         process = subprocess.Popen(
@@ -31,6 +35,7 @@ def server_beside(session: Session, place: Path) -> Iterator[str | None]:
             stderr=errors,
             start_new_session=True,
             env=environment,
+            preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
         )
     try:
         yield _told(process)
