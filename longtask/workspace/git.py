@@ -3,7 +3,7 @@
 A repository is not trusted: whoever wrote it must not get a program of theirs run by merely being looked at.  So every
 call has an environment of ours (no inherited GIT_*, no system or user settings, no prompt, no pager) and settings that
 beat those of the repository (no hooks, no file watcher, no protocol but local files).  Filter programs
-(`filter=lfs` ...) are never run: the hub knows none, and in the user's own repository `repo.py` switches them off.  So
+(`filter=lfs` ...) are never run: the hub knows none, and in the user's own repository `dirty.py` switches them off.  So
 what a filter would have expanded stays in a worktree as it is stored, and goes back unchanged.
 
 Names of files are bytes to git.  Here they are `str` as `os.fsdecode` makes them, which any bytes survive, and they
@@ -61,12 +61,15 @@ ENVIRONMENT: Mapping[str, str] = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",  # a partial clone names a program that would bring what it lacks
     "GIT_AUTHOR_NAME": NAME,
     "GIT_AUTHOR_EMAIL": EMAIL,
     "GIT_COMMITTER_NAME": NAME,
     "GIT_COMMITTER_EMAIL": EMAIL,
     "LC_ALL": "C",
 }
+
+NO_PROTOCOL: Mapping[str, str] = {"GIT_ALLOW_PROTOCOL": ""}  # where an attempt has written the settings
 
 
 class GitFailed(WorkspaceError):

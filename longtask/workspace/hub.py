@@ -23,12 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from longtask.core.errors import NotFound, WorkspaceError
+from longtask.core.errors import NotFound, Refused, WorkspaceError
 from longtask.workspace import names
 from longtask.workspace.git import Answer, GitFailed, Place, git, locked, quoted, shown
 from longtask.workspace.remote import Remote
 
 GARBAGE_KEPT = "2.weeks.ago"  # an object that no reference holds may still be named by a journal about to be written
+DIFF_BYTES_MAX = 100_000_000  # a diff is held in memory as text, and nobody reads a larger one
 
 _STALE_LOCK = re.compile(r"Unable to create '(?P<path>[^\n]+\.lock)': File exists")
 WORKSPACE_ID = re.compile(r"[0-9a-f]{16}")
@@ -324,11 +325,27 @@ def read_file(hub: Hub, commit: str, path: str) -> bytes:
 def diff(hub: Hub, a: str, b: str, borrow: Path | None = None) -> bytes:
     """What leads from `a` to `b`, binary files included, as `git apply` takes it.  Both are commits or trees.
 
-    `borrow`: a folder with objects that are not in the hub.
+    `borrow`: a folder with objects that are not in the hub.  Raises Refused: the files have too many bytes for it.
     """
     env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(borrow)} if borrow else {}
+    size = _bytes_between(hub, a, b, env)
+    if size > DIFF_BYTES_MAX:
+        raise Refused(
+            f"diff {a[:12]}..{b[:12]}: the files that differ have {size:,} bytes, more than {DIFF_BYTES_MAX:,}: "
+            "look at them one by one, with git on the task's branch"
+        )
     words = ("-p", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "-M")
     return diff_tree(hub, *words, _id(a), _id(b), env=env).out
+
+
+def _bytes_between(hub: Hub, a: str, b: str, env: Mapping[str, str]) -> int:
+    """Of all files that differ, before and after."""
+    lines = diff_tree(hub, "--raw", "-z", "--no-renames", "--no-abbrev", _id(a), _id(b), env=env).out.split(b"\0")[::2]
+    blobs = {id for line in lines if line for id in line.split(b" ")[2:4] if id.strip(b"0")}
+    sizes = git(
+        hub.place, "cat-file", "--batch-check=%(objectsize)", stdin=b"\n".join(sorted(blobs)) + b"\n", env=env
+    ).out.split(b"\n")
+    return sum(int(size) for size in sizes if size.isdigit())  # a submodule's commit is missing, and has none
 
 
 def stat(hub: Hub, a: str, b: str) -> Stat:

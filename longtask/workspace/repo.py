@@ -1,8 +1,7 @@
 """The user's repository: where a task's base comes from.
 
 It is read, never changed (`publish.py` adds one branch): index, files, settings, stash and HEAD stay as they are, and
-no program that its settings name is run.  What counts as dirty is what the user's own git would list, with the user's
-own lists of ignored files.
+no program that its settings name is run.  What counts as dirty is what the user's own git would list (`dirty.py`).
 """
 
 from __future__ import annotations
@@ -10,21 +9,21 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-import tempfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from longtask.core.errors import NotFound, Refused, WorkspaceError
 from longtask.workspace import names, origin
+from longtask.workspace.dirty import DirtyTree, counted, include, users_file
+from longtask.workspace.dirty import changes as changes_of
 from longtask.workspace.exchange import seed, send
 from longtask.workspace.git import GitFailed, Place, git, locked, shown
 from longtask.workspace.hub import (
     Hub,
     Move,
     Origin,
-    commit_tree,
     find_hub,
     hub_id,
     hub_path,
@@ -39,8 +38,6 @@ from longtask.workspace.remote import remote_of
 
 Dirty = Literal["refuse", "ignore", "include"]
 
-NAMES_MAX = 8  # names in one message
-
 # Since CVE-2024-32004 (2.39.4) the serving side checks the owner too, and settings of ours do not reach it otherwise.
 SERVE = "git -c safe.directory='*' upload-pack"
 
@@ -54,43 +51,24 @@ class Base:
     note: str = ""
 
 
-class DirtyTree(Refused):
-    """The working tree holds what the base would not; `paths` names it."""
-
-    def __init__(self, folder: Path, paths: Collection[str]) -> None:
-        self.paths = tuple(paths)
-        super().__init__(
-            f"repository '{shown(str(folder))}': {_counted(self.paths)} not committed: "
-            "commit, or choose with --dirty ignore|include (leave out, or start from the files as they are)"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Changes:
-    """What is not committed in the working tree; `unmerged` and `nested` (repositories inside) cannot be included."""
-
-    paths: tuple[str, ...]
-    unmerged: tuple[str, ...]
-    nested: tuple[str, ...]
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        return (*self.paths, *self.unmerged, *self.nested)
-
-
 def open_repository(home: Path, folder: Path, setting: str | None = None) -> Hub:
     """Find the repository around `folder` and its hub.  `setting`: LONGTASK_HUB.  Raises WorkspaceError."""
     place = Place(cwd=folder)
     words = ("--show-object-format", "--path-format=absolute", "--git-common-dir")
     found = git(place, "rev-parse", *words, ok=(0, 128))
     if found.code:
-        raise WorkspaceError(
-            f"'{shown(str(folder))}' is in no git repository that can be read ({found.err}): run `git init` there"
-        )
+        mend = ": run `git init` there" if "not a git repository" in found.err else ""
+        said = " ".join(found.err.split())
+        raise WorkspaceError(f"'{shown(str(folder))}' is in no git repository that can be read ({said}){mend}")
     top = git(place, "rev-parse", "--path-format=absolute", "--show-toplevel", ok=(0, 128))
     object_format, _, shared = found.line.partition("\n")
     repository = Path(os.path.realpath(shared))
     folder = Path(top.line) if top.code == 0 else repository
+    if folder != repository and not os.path.lexists(folder / ".git"):
+        raise WorkspaceError(
+            f"repository '{shown(str(repository))}' has its files in '{shown(str(folder))}' (core.worktree), where no "
+            f"`.git` leads back to it: write `gitdir: {shown(str(repository))}` into a file '.git' there"
+        )
     id = hub_id(repository, machine_id(home) if setting else "")
     hub = Hub(home, id, repository, folder, remote_of(setting, id) if setting else None)
     make_hub(hub, object_format, excludes(repository))
@@ -113,15 +91,7 @@ def remotes(hub: Hub) -> list[str]:
 
 def excludes(repository: Path) -> bytes:
     """The user's own ignored files, which stand in no commit; a worktree would commit `.idea` and the like."""
-    named = git(
-        Place(git_dir=repository),
-        *("config", "--includes", "--type=path", "--get", "core.excludesFile"),
-        ok=(0, 1, 128),
-        # The user's own settings are read here, for this one name; nothing in them is obeyed.
-        env={"GIT_CONFIG_GLOBAL": os.environ.get("GIT_CONFIG_GLOBAL"), "GIT_CONFIG_COUNT": None},
-    ).line
-    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    sources = [Path(named) if named else config / "git" / "ignore", repository / "info" / "exclude"]
+    sources = [users_file(repository, "core.excludesFile", "ignore"), repository / "info" / "exclude"]
     parts: list[bytes] = []
     for source in sources:
         try:
@@ -188,7 +158,7 @@ def _take_base(hub: Hub, ref: str | None, dirty: Dirty, aside: Iterable[Path]) -
     branch = _branch(hub, ref)
     if commit is None:
         return _first_commit(hub, branch, dirty, aside)
-    changes = _changes(hub, aside)
+    changes = changes_of(hub, aside)
     if changes.all and commit == head and dirty == "refuse":
         raise DirtyTree(hub.folder, changes.all)
     if changes.all and commit != head and dirty == "include":
@@ -200,13 +170,13 @@ def _take_base(hub: Hub, ref: str | None, dirty: Dirty, aside: Iterable[Path]) -
     if not changes.all:
         return Base(commit, branch)
     if commit != head:
-        return Base(commit, branch, f"{_counted(changes.all)} not committed; the base is {ref!r}, without them")
+        return Base(commit, branch, f"{counted(changes.all)} not committed; the base is {ref!r}, without them")
     if dirty == "ignore":
-        return Base(commit, branch, f"{_counted(changes.all)} not committed and not part of the base")
-    made = _include(hub, commit, changes)
+        return Base(commit, branch, f"{counted(changes.all)} not committed and not part of the base")
+    made = include(hub, commit, changes)
     if made is None:
-        return Base(commit, branch, _left_out(changes))
-    return Base(made, branch, f"includes {_counted(changes.paths)} not committed{_left_out(changes)}")
+        return Base(commit, branch, changes.left_out)
+    return Base(made, branch, f"includes {counted(changes.paths)} not committed{changes.left_out}")
 
 
 def adopt(hub: Hub, task_id: str, step: str, attempt: int, name: str, folder: Path | None) -> str:
@@ -277,90 +247,14 @@ def _fetch(hub: Hub, commit: str, source: Path | None = None) -> None:
 # The working tree
 
 
-def _changes(hub: Hub, aside: Iterable[Path]) -> _Changes:
-    """What `git status` would list there, by name."""
-    if hub.folder == hub.repository:  # bare: there is no working tree
-        return _Changes((), (), ())
-    settings = {"core.excludesFile": str(hub.excludes), **_no_filters(hub)}
-    words = ("--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty")
-    listed = git(Place(cwd=hub.folder), "status", *words, settings=settings).names
-    top = os.path.realpath(hub.folder)
-    hidden = {os.path.relpath(os.path.realpath(path), top) for path in aside}
-    ours = os.path.relpath(os.path.realpath(hub.home), top) + os.sep  # somebody may keep our home in the repository
-    paths: list[str] = []
-    unmerged: list[str] = []
-    nested: list[str] = []
-    for line in listed:
-        kind, rest = line[0], line[2:]
-        path = rest.split(" ", {"1": 7, "u": 9}.get(kind, 0))[-1]
-        if path in hidden or path.startswith(ours):
-            continue
-        if kind == "u":
-            unmerged.append(path)
-        elif path.endswith("/"):
-            nested.append(path)
-        else:
-            paths.append(path)
-    return _Changes(tuple(paths), tuple(unmerged), tuple(nested))
-
-
-def _no_filters(hub: Hub) -> dict[str, str]:
-    """Settings that switch off every filter program that the repository's own settings name."""
-    found = git(Place(cwd=hub.folder), "config", "-z", "--name-only", "--get-regexp", r"^filter\.", ok=(0, 1))
-    drivers = {key.rsplit(".", 1)[0] for key in found.names}
-    return {
-        f"{driver}.{part}": value
-        for driver in drivers
-        for part, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
-    }
-
-
 def _first_commit(hub: Hub, branch: str | None, dirty: Dirty, aside: Iterable[Path]) -> Base:
     if dirty != "include":
         raise Refused(
             f"repository '{shown(str(hub.folder))}' has no commit yet: make a first one "
             "(`git add -A && git commit`), or choose --dirty include to start from the files as they are"
         )
-    changes = _changes(hub, aside)
-    made = _include(hub, None, changes)
+    changes = changes_of(hub, aside)
+    made = include(hub, None, changes)
     if made is None:
         raise Refused(f"repository '{shown(str(hub.folder))}' has neither a commit nor a file to start from: add one")
-    return Base(made, branch, f"no commit yet: starts from {_counted(changes.paths)}{_left_out(changes)}")
-
-
-def _include(hub: Hub, head: str | None, changes: _Changes) -> str | None:
-    """A commit of the working tree, written into the hub through an index of our own.  None: nothing to include."""
-    if changes.unmerged:
-        raise Refused(
-            f"repository '{shown(str(hub.folder))}' is in the middle of a merge "
-            f"({_counted(changes.unmerged)} unmerged): finish it, or choose --dirty ignore"
-        )
-    if not changes.paths:
-        return None
-    with tempfile.TemporaryDirectory(prefix="longtask-") as folder:
-        place = Place(git_dir=hub.path, work_tree=hub.folder, index=Path(folder) / "index")
-        if head is not None:
-            git(place, "read-tree", head)
-        listed = b"".join(os.fsencode(path) + b"\0" for path in changes.paths)
-        git(place, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=listed)
-        tree = git(place, "write-tree").line
-    parents = [head] if head is not None else []
-    commit = commit_tree(hub, tree, parents, "Working tree as it was when the task was submitted\n")
-    move_refs(hub, [Move(names.base_ref(commit), commit)])
-    return commit
-
-
-def _left_out(changes: _Changes) -> str:
-    if not changes.nested:
-        return ""
-    return f"; left out: {_listed(changes.nested)} (repositories inside the repository)"
-
-
-def _counted(paths: Collection[str]) -> str:
-    return f"{len(paths)} file{'s' if len(paths) != 1 else ''} ({_listed(paths)})"
-
-
-def _listed(paths: Collection[str]) -> str:
-    first = [f"'{shown(path)}'" for path in list(paths)[:NAMES_MAX]]
-    more = len(paths) - len(first)
-    return ", ".join(first) + (f" and {more} more" if more > 0 else "")
+    return Base(made, branch, f"no commit yet: starts from {counted(changes.paths)}{changes.left_out}")

@@ -15,10 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from longtask.core.errors import Refused, WorkspaceError
-from longtask.workspace import names
+from longtask.workspace import names, unsaved
 from longtask.workspace.exchange import send
-from longtask.workspace.git import GitFailed, Place, git, locked, quoted, shown
+from longtask.workspace.git import Answer, GitFailed, Place, git, locked, quoted, shown
 from longtask.workspace.hub import Hub, Move, commit_tree, diff, diff_tree, move_refs, read_ref
+from longtask.workspace.submodules import GITLINK, links, modules
 from longtask.workspace.tree import Worktree, write_record
 
 TRIES = 3  # files may vanish while they are read
@@ -26,16 +27,13 @@ NESTED_MAX = 16  # levels of repositories inside repositories
 READ_MS_MAX = 600_000  # of one look at all files: ten minutes are for the slowest disk
 PATCH_BYTES_MAX = 32 * 1024 * 1024  # of files whose patch is held in memory
 
-GITLINK = b"160000"
-
 
 def snapshot(hub: Hub, wt: Worktree, *, index: Path | None = None, objects: Path | None = None) -> str:
     """Write the files as a tree; no reference holds it yet.
 
     `index` and `objects`: a copy of our index, and a folder for what is written, when the hub shall not keep it.
     """
-    if not wt.path.is_dir() or not any(wt.path.iterdir()):
-        raise WorkspaceError(f"worktree '{shown(str(wt.path))}' is gone or was emptied: nothing of it is saved")
+    _check_whole(wt)
     place = wt.place(hub, index)
     settings = {"core.excludesFile": str(wt.excludes)}
     env = {} if objects is None else _writing_to(hub, objects)
@@ -44,9 +42,7 @@ def snapshot(hub: Hub, wt: Worktree, *, index: Path | None = None, objects: Path
         place.index.with_name(place.index.name + ".lock").unlink(missing_ok=True)
         tries = TRIES
         for _ in range(NESTED_MAX):
-            added = git(
-                place, "add", "--all", ok=(0, 1, 128), settings=settings, env=env, hold=(hold,), within_ms=READ_MS_MAX
-            )
+            added = _add(place, settings, env, hold)
             if added.code == 0:
                 tree = git(place, "write-tree", env=env, hold=(hold,)).line
                 inside = _committed_inside(hub, wt, tree, env)
@@ -61,8 +57,36 @@ def snapshot(hub: Hub, wt: Worktree, *, index: Path | None = None, objects: Path
     raise GitFailed(("add",), str(wt.path), added.code, added.err)
 
 
+def _check_whole(wt: Worktree) -> None:
+    if wt.path.is_symlink():
+        raise WorkspaceError(f"worktree '{shown(str(wt.path))}' was replaced by a link: it is not followed")
+    if not wt.path.is_dir() or not any(wt.path.iterdir()):
+        raise WorkspaceError(f"worktree '{shown(str(wt.path))}' is gone or was emptied: nothing of it is saved")
+
+
 def _writing_to(hub: Hub, objects: Path) -> dict[str, str]:
     return {"GIT_OBJECT_DIRECTORY": str(objects), "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(hub.path / "objects")}
+
+
+def _add(place: Place, settings: Mapping[str, str], env: Mapping[str, str], hold: int) -> Answer:
+    """All files as they are.  Submodules are told of by name: `git add` would run a `git status` in each, and with it
+    what the attempt has written into its settings."""
+    inside = [os.fsencode(path) + b"\0" for path in links(place, env)]
+    if inside:
+        words = ["update-index", "--add", "--remove", "--replace", "-z", "--stdin"]
+        git(place, *words, stdin=b"".join(inside), env=env, hold=(hold,))
+    apart = b"".join(b":(exclude,literal)" + path for path in inside)
+    words = ["add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"]
+    return git(
+        place,
+        *words,
+        ok=(0, 1, 128),
+        stdin=b":/\0" + apart,
+        settings=settings,
+        env=env,
+        hold=(hold,),
+        within_ms=READ_MS_MAX,
+    )
 
 
 # A repository inside the worktree (an agent cloned one, a test made one) would be saved as a mere link to a commit that
@@ -95,18 +119,14 @@ def _committed_inside(hub: Hub, wt: Worktree, tree: str, env: Mapping[str, str])
     if tree == wt.base_tree:
         return []
     changed = diff_tree(hub, "--raw", "-z", "--no-renames", wt.base_tree, tree, env=env).out.split(b"\0")
-    links = [
+    found = [
         os.fsdecode(path)
         for line, path in zip(changed[::2], changed[1::2], strict=False)
         if line.split(b" ")[1] == GITLINK and line.split(b" ")[0] != b":" + GITLINK
     ]
-    modules_file = wt.path / ".gitmodules"
-    if not links or modules_file.is_symlink() or not modules_file.is_file():
-        return links
-    words = ("config", "--file", str(modules_file), "-z", "--get-regexp", r"^submodule\..*\.path$")
-    listed = git(hub.place, *words, ok=(0, 1, 128)).names
-    modules = {entry.partition("\n")[2] for entry in listed}
-    return [path for path in links if path not in modules]
+    named = modules(hub.place, wt.path) if found else {}
+    known = {path for name, path in named.items() if name.endswith(".path")}
+    return [path for path in found if path not in known]
 
 
 # What a set-up changes outside the plan's `cache` is in the files, and is nobody's work.  So what is saved is the tree
@@ -139,14 +159,15 @@ def begin(hub: Hub, wt: Worktree) -> Worktree:
     Of a run that goes on, what it has edited stands above what the set-up has written again.
     """
     tree = snapshot(hub, wt)
-    if tree == wt.start_tree:
+    inside = unsaved.inner_edits(hub, wt)
+    if tree == wt.start_tree and inside == wt.inside:
         return wt
     if wt.start_tree != wt.base_tree:
         edited = set(_changed(hub, wt.base_tree, wt.start_tree)).intersection(_changed(hub, wt.start_tree, tree))
         if edited:
             _put_back(hub, wt, sorted(edited))
             tree = snapshot(hub, wt)
-    ready = replace(wt, ready_tree=tree)
+    ready = replace(wt, ready_tree=tree, inside=inside)
     write_record(ready)
     return ready
 
@@ -188,10 +209,12 @@ def commit(hub: Hub, wt: Worktree, message: str) -> str | None:
     """The attempt's work as one commit on its base, pinned on its own reference.  None: nothing was changed.
 
     In a conflict's worktree the commit has both sides as parents, always; it is refused while markers are left.
+    Refused is, too, what it would not hold (`unsaved.py`).
     """
     if wt.merges:
         _check_markers(wt)
     tree = own_tree(hub, wt, snapshot(hub, wt))
+    unsaved.check(hub, wt, tree)
     if tree == wt.base_tree and not wt.merges:
         return None
     parents = (wt.base, wt.merges) if wt.merges else (wt.base,)
@@ -226,11 +249,13 @@ def leftovers(hub: Hub, wt: Worktree) -> list[str]:
 
     Writes nothing into the hub.
     """
+    _check_whole(wt)
     place = wt.place(hub)
     settings = {"core.excludesFile": str(wt.excludes)}
     with locked(wt.own_path / "lock") as hold:
         git(place, "update-index", "--refresh", "-q", ok=(0, 1), hold=(hold,), within_ms=READ_MS_MAX)
-        changed = git(place, "diff-index", "--name-only", "-z", "--no-renames", wt.ready_tree).names
+        words = ("--name-only", "-z", "--no-renames", "--ignore-submodules=dirty")
+        changed = git(place, "diff-index", *words, wt.ready_tree).names
         new = _untracked(place, settings)
     if wt.start_tree != wt.base_tree:  # and what earlier attempts of the run have changed
         changed += _changed(hub, wt.base_tree, wt.start_tree)

@@ -16,6 +16,7 @@ import json
 import os
 import secrets
 import shutil
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -25,6 +26,7 @@ from longtask.workspace import names
 from longtask.workspace.exchange import need
 from longtask.workspace.git import EMAIL, NAME, Place, git, quoted, shown
 from longtask.workspace.hub import Hub, advance, tree_of, write_if_new
+from longtask.workspace.submodules import name_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class Worktree:
     `merges`: the commit that is being joined to `base`, if this is the worktree of a conflict; `conflicts` are its
     paths.  `aside`: paths that are never saved (the plan's `cache`).  `apart`: those that keep a checkpoint's files
     from being moved upon the head (`merge.moved`).  `start_tree`: the files as they were put there;
-    `ready_tree`: as the set-up has left them, which is where the attempt's own changes begin.
+    `ready_tree`: as the set-up has left them, which is where the attempt's own changes begin; `inside`: paths that it
+    has changed inside submodules.
     """
 
     task_id: str
@@ -49,6 +52,7 @@ class Worktree:
     start_tree: str = ""
     ready_tree: str = ""
     apart: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
 
     @property
     def tmp_path(self) -> Path:
@@ -137,7 +141,10 @@ def checkout(
     excludes = hub.excludes.read_bytes() + b"".join(map(_pattern, wt.aside))
     wt.excludes.write_bytes(excludes)
     _make_repository(hub, wt, excludes)
+    if _ignores_case(wt):
+        _check_case(hub, wt, start_tree)
     _fill(hub, wt, start_tree)
+    name_places(hub, wt.path)
     if joined:
         _mark_merging(wt, joined)
     write_record(wt)
@@ -179,6 +186,23 @@ def _make_repository(hub: Hub, wt: Worktree, excludes: bytes) -> None:
         shutil.copyfile(hub.path / "shallow", own / "shallow")
 
 
+def _ignores_case(wt: Worktree) -> bool:
+    """Git has tried it out when it made the repository."""
+    return "ignorecase = true" in (wt.path / ".git" / "config").read_text()
+
+
+def _check_case(hub: Hub, wt: Worktree, tree: str) -> None:
+    """One of two files would stand over the other, and what is saved would be one of them twice, or once."""
+    seen: dict[str, str] = {}
+    for path in git(hub.place, "ls-tree", "-r", "-z", "--name-only", tree).names:
+        other = seen.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
+        if other != path:
+            raise WorkspaceError(
+                f"files '{shown(other)}' and '{shown(path)}' differ in case alone, which the file system of "
+                f"'{shown(str(wt.path.parent))}' ignores: have LONGTASK_HOME on one that does not, or rename one"
+            )
+
+
 def _fill(hub: Hub, wt: Worktree, tree: str) -> None:
     """Write the files; then the attempt's own index starts as a copy of ours, at the base."""
     git(wt.place(hub), "read-tree", "--reset", "-u", tree)
@@ -207,8 +231,8 @@ def read_worktree(path: Path) -> Worktree | None:
     """The worktree that another process made; None: there is none, or it is half made."""
     try:
         known = json.loads(path.with_name(path.name + ".own").joinpath("worktree.json").read_bytes())
-        known.setdefault("apart", ())  # records of older versions lack some
-        known.update({field: tuple(known[field]) for field in ("conflicts", "aside", "apart")})
+        for field in ("conflicts", "aside", "apart", "inside"):
+            known[field] = tuple(known.get(field, ()))  # records of older versions lack some
         known.setdefault("start_tree", known["base_tree"])
         known.setdefault("ready_tree", known["start_tree"])
         return Worktree(path=path, **known)

@@ -8,12 +8,27 @@ reference, the delivery in the journal, `merge` outside any lock, the new head i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from longtask.workspace import clean, exchange, hub, merge, names, positions, publish, remote, repo, save, setup, tree
+from longtask.workspace import (
+    clean,
+    exchange,
+    files,
+    hub,
+    merge,
+    names,
+    positions,
+    publish,
+    remote,
+    repo,
+    save,
+    setup,
+    tree,
+)
 from longtask.workspace.clean import Cleaned, Reconciled
+from longtask.workspace.files import Entry
 from longtask.workspace.hub import Hub, Stat
 from longtask.workspace.merge import Conflict, Merged
 from longtask.workspace.positions import Positions
@@ -196,6 +211,25 @@ class Workspace:
     def read_file(self, commit: str, path: str) -> bytes:
         exchange.need(self.hub, commit)
         return hub.read_file(self.hub, commit, path)
+
+    def files(self, commit: str, pattern: str = "**") -> Iterator[Entry]:
+        """Those that fit, by path.  See `files.entries`."""
+        exchange.need(self.hub, commit)
+        return files.entries(self.hub, commit, pattern)
+
+    def file(self, commit: str, path: str) -> Entry:
+        """Raises NotFound."""
+        exchange.need(self.hub, commit)
+        return files.entry(self.hub, commit, path)
+
+    def content(self, blob: str) -> bytes:
+        """Of an entry that was found."""
+        return files.content(self.hub, blob)
+
+    def holds(self, task_id: str, base: str, head: str, commit: str) -> bool:
+        """The commit is of the task.  See `files.holds`."""
+        exchange.need(self.hub, base, head)
+        return files.holds(self.hub, task_id, base, head, commit)
 
     # References
 

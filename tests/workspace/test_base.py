@@ -223,7 +223,7 @@ def test_nothing_that_a_repository_names_is_run(repo, home, tmp_path, monkeypatc
     for hook in ("reference-transaction", "post-checkout", "pre-commit", "post-index-change"):
         path = repo.write(f".git/hooks/{hook}", f"#!/bin/sh\n{run}\nexit 1\n")
         path.chmod(0o755)
-    repo.write(".gitattributes", "* filter=evil diff=evil merge=evil\n")
+    repo.write(".gitattributes", "* diff=evil merge=evil\nb filter=evil\n")
     for key in ("filter.evil.clean", "filter.evil.smudge", "core.fsmonitor", "diff.evil.textconv", "merge.evil.driver"):
         repo.git("config", key, run)
     repo.git("config", "core.alternateRefsCommand", run)
@@ -232,7 +232,8 @@ def test_nothing_that_a_repository_names_is_run(repo, home, tmp_path, monkeypatc
     proof.unlink(missing_ok=True)
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "nowhere"))
-    os.utime(repo.path / "a")
+    for name in ("a", "b"):
+        os.utime(repo.path / name)
     workspace = Workspace.open(home, repo.path)
     base = workspace.base(dirty="include").commit
     one, two = (workspace.checkout("t", step, 1, base) for step in ("one", "two"))

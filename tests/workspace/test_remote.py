@@ -463,7 +463,7 @@ def test_without_a_shared_hub_nothing_more_is_asked_of_git(repo, workspace, base
     commands_of["merge"] = len(commands) - sum(commands_of.values())
     workspace.advance(TASK, commit)
     commands_of["advance"] = len(commands) - sum(commands_of.values())
-    assert commands_of == {"checkout": 4, "checkpoint": 6, "commit": 5, "merge": 2, "advance": 2}
+    assert commands_of == {"checkout": 4, "checkpoint": 6, "commit": 7, "merge": 2, "advance": 2}
     assert "ls-remote" not in commands and "push" not in commands and "cat-file" not in commands
 
 
