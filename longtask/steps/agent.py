@@ -109,6 +109,7 @@ class AgentExecutor:
             failure=a.failure,
             news=news,
             conflict=a.conflict,
+            plans=body.get("grow"),
         )
         brief = {
             "step": a.step,

@@ -53,9 +53,11 @@ class ArtifactExecutor:
         for pattern in body["paths"]:
             if PurePosixPath(pattern).is_absolute() or ".." in PurePosixPath(pattern).parts:
                 return Failed(f"path {pattern!r} leads out of the workspace", retryable=False)
-            hits = [p for p in sorted(root.glob(pattern)) if p.is_file() and _inside(root, p)]
+            fit = [p for p in sorted(root.glob(pattern)) if p.is_file()]
+            hits = [p for p in fit if _inside(root, p)]
             if not hits:
-                return Failed(f"no file fits {pattern!r}", retryable=False)
+                why = "; what does is git's own, or a link that leads out of the workspace" if fit else ""
+                return Failed(f"no file fits {pattern!r}{why}", retryable=False)
             found += hits
         if len(found) > FILES_MAX:
             return Failed(f"{len(found):,} files fit, the limit is {FILES_MAX:,}", retryable=False)

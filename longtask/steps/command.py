@@ -2,7 +2,9 @@
 
 - The command gets an allow-listed environment, the plan's `env`, and LONGTASK_* (see `environment`).
 - stdout and stderr are kept in their order, in chunks while it runs, and sealed into an artifact at the end.
-- Exit code 0 is success.  Anything else is a failure: its reason holds the last lines, its digest names what failed.
+- Exit code 0 is success.  Anything else is a failure: its reason names the tests that failed and holds the last lines.
+- Progress and names come from the output, read as the plan's `progress` says, or as it shows itself whose it is; and
+  from JUnit's XML that it has written, if the plan names it: that has seen each test, so it goes first.
 - Lines `name=value` that it writes into the file $LONGTASK_OUTPUT become outputs; a value that is JSON keeps its type.
 """
 
@@ -20,17 +22,20 @@ from longtask.agents.witness import VARIABLE, Witness
 from longtask.core.errors import NotFound, StoreError
 from longtask.core.model import Done, Failed, Json, JsonMap, Outcome, Stopped
 from longtask.core.patience import mendable
-from longtask.redaction import Mask, redact_bytes
+from longtask.redaction import Mask, redact, redact_bytes
 from longtask.steps import evidence
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
-from longtask.steps.output import failure_digest, plain, tail
+from longtask.steps.failure import digest, reason
+from longtask.steps.output import plain
 from longtask.steps.process import Exit, Process
-from longtask.steps.progress import Parser, Progress, parser
+from longtask.steps.reading import junit
+from longtask.steps.reading.contract import Failing, Progress
+from longtask.steps.reading.reader import Reader
 from longtask.steps.surroundings import Surroundings, mark_of, surround
 
 OUTPUTS_BYTES_MAX = 1_000_000
 SEALED_BYTES_MAX = 10_000_000
-REASON_LINES = 15
+CLOCK_NS = 10_000_000  # so much may a file's time lie behind the clock's
 PathOf = Callable[[str, str], Path]  # (workspace id, digest) -> the artifact's file
 
 
@@ -53,6 +58,7 @@ class CommandExecutor:
         except BaseException:
             around.remove()
             raise
+        began_ns = time.time_ns()
         process = Process.start(
             command,
             cwd=around.folder,
@@ -63,7 +69,7 @@ class CommandExecutor:
             inside=around.inside,
         )
         hidden = Mask(around.env[name] for name in assignment.secrets)
-        return CommandHandle(assignment, desk, process, around, hidden)
+        return CommandHandle(assignment, desk, process, around, hidden, began_ns)
 
     def _hand_over_artifacts(self, assignment: Assignment, desk: Desk, around: Surroundings) -> None:
         """$LONGTASK_ARTIFACTS: what the task has made so far, by name, as links.  $LONGTASK_OUTPUT: see above."""
@@ -87,7 +93,13 @@ class CommandExecutor:
 
 class CommandHandle:
     def __init__(
-        self, assignment: Assignment, desk: Desk, process: Process, around: Surroundings, hidden: Mask
+        self,
+        assignment: Assignment,
+        desk: Desk,
+        process: Process,
+        around: Surroundings,
+        hidden: Mask,
+        began_ns: int,
     ) -> None:
         self._hidden = hidden
         self._assignment = assignment
@@ -95,12 +107,12 @@ class CommandHandle:
         self._process = process
         self._around = around
         body = assignment.spec.body
-        self._parser: Parser | None = parser(body["progress"]) if body.get("progress") else None
+        self._reader = Reader(body.get("progress"))
+        self._reports: list[str] = body.get("junit", [])
         self._silence_ms: int | None = body.get("silence_ms")
         self._silent = False
         self._whole = bytearray()
-        self._began = time.monotonic()
-        self._seen: Progress | None = None
+        self._since_ns = began_ns - CLOCK_NS
         self._evidence: JsonMap = body.get("evidence", {})
         self._result: Outcome | None = None
 
@@ -136,9 +148,7 @@ class CommandHandle:
             self._whole += chunk.content
             if len(self._whole) > 2 * SEALED_BYTES_MAX:  # the first part of a flood is in the chunks already
                 del self._whole[SEALED_BYTES_MAX : len(self._whole) - SEALED_BYTES_MAX // 2]
-            seen = self._parser.feed(chunk.content) if self._parser else None
-            if seen is not None:
-                self._seen = seen
+            if (seen := self._reader.feed(chunk.content)) is not None:
                 self._desk.progress(seen.done, seen.total or 0, seen.text)
         return bool(chunks)
 
@@ -148,27 +158,46 @@ class CommandHandle:
         text = bytes(self._whole)
         name = f"output/{self._assignment.step}.{self._assignment.attempt}.txt"
         sealed = (self._desk.put_artifact(name, redact_bytes(text), "text/plain"),) if text else ()
-        if ended.stopped and self._silent:
-            return Failed(f"silent for more than {self._silence_ms} ms, and stopped", digest="silent", artifacts=sealed)
-        if ended.stopped:
+        if ended.stopped and not self._silent:
             return Stopped()
-        if ended.code == 0:
+        seen, failing, unread = self._tests()
+        if ended.code == 0 and not ended.stopped:
             try:
                 outputs = self._outputs()
             except ValueError as error:
                 return Failed(self._hidden.value(str(error)), retryable=False, artifacts=sealed)
             try:
-                shown = evidence.numbers(self._evidence, self._seen, self._around.folder, self._assignment.base)
+                if unread and "tests_min" in self._evidence:
+                    raise ValueError(f"evidence: {unread}")
+                shown = evidence.numbers(self._evidence, seen, self._around.folder, self._assignment.base)
             except ValueError as missing:
                 return Failed(self._hidden.value(str(missing)), digest="evidence", artifacts=sealed)
-            summary = {"summary": self._seen.text} if self._seen is not None and self._seen.text else {}
+            summary = {"summary": seen.text} if seen is not None and seen.text else {}
             result = {"exit_code": 0, **summary, **shown, **outputs}
             return Done(self._hidden.value(result), artifacts=sealed)
         how = f"exit code {ended.code}" if ended.code is not None else f"signal {ended.signal}"
         if ended.warden_lost:
             how = "its warden was killed"
-        reason = f"{how}: {_shown(self._assignment.spec.body['command'])}\n{tail(text, REASON_LINES)}".rstrip()
-        return Failed(reason, digest=failure_digest(text, ended.code or 0), artifacts=sealed)
+        if ended.stopped:
+            how = f"silent for more than {self._silence_ms} ms, and stopped"
+        head = f"{how}: {_shown(self._assignment.spec.body['command'])}"
+        why = reason(head, failing, seen.failed if seen is not None else None, text)
+        found = "silent" if ended.stopped else digest(failing, text, ended.code or 0)
+        return Failed(self._hidden.value(redact(why)), digest=found, artifacts=sealed)
+
+    def _tests(self) -> tuple[Progress | None, Failing, str | None]:
+        """What the reports tell, else what the output does; and why the reports do not."""
+        seen, failing = self._reader.progress, self._reader.failing
+        if not self._reports:
+            return seen, failing, None
+        try:
+            reports = junit.read(self._around.folder, self._reports, self._since_ns)
+        except (NotFound, ValueError) as error:
+            self._desk.output("note", f"{error}\n".encode("utf-8", "backslashreplace"))
+            return seen, failing, str(error)
+        told = reports.progress
+        self._desk.progress(told.done, told.done, told.text)
+        return told, reports.failing or failing, None
 
     def _outputs(self) -> dict[str, Json]:
         file = self._around.scratch / "output"

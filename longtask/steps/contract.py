@@ -21,7 +21,7 @@ End of the socket means that the worker is gone: the child ends at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -97,6 +97,12 @@ class Records(Protocol):
 
     def value(self, workspace_id: str, stored: Json) -> Json:
         """The outputs of a row, fetched if they stand as an artifact."""
+
+    def scope(self, task_id: str, reads: Sequence[str]) -> JsonMap:
+        """What expressions about a task may name: the task, its inputs, and of its steps those named here."""
+
+    def failures(self, task_id: str, limit: int) -> list[Step]:
+        """Of the plan's own steps those whose end is why the task did not complete, as they began."""
 
     def artifacts(self, task_id: str, *, named: bool = False) -> list[JsonMap]:
         """{name, digest, size_bytes, media_type, step}; of one name the newest.  `named`: what steps mean to make."""

@@ -5,7 +5,7 @@ is told what was missing:
 
     protect          paths and globs: files of the base that may be neither changed nor deleted (new ones may come)
     change           true: work that has changed nothing is no work
-    tests_min        that many tests must have passed, read from the output (`progress: pytest`)
+    tests_min        that many tests must have passed, as the output tells (`progress`), or the reports (`junit`)
     coverage         {report, min}: of a file that the command writes: Cobertura XML, LCOV, or coverage.py's JSON
 
 The numbers stand in the step's outputs (`tests`, `coverage`, and `tested`: the commit that was tested).
@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from longtask.core.model import Json, JsonMap
-from longtask.steps.progress import Progress
+from longtask.steps.reading.contract import Progress
 
 REPORT_BYTES_MAX = 50_000_000
 SHOWN_MAX = 5
@@ -34,7 +34,7 @@ def numbers(wanted: JsonMap, seen: Progress | None, folder: Path, commit: str | 
     if "tests_min" in wanted:
         passed = seen.passed if seen is not None else None
         if passed is None:
-            raise ValueError("evidence: its output does not tell how many tests have passed")
+            raise ValueError("evidence: nothing that it has written tells how many tests have passed")
         if passed < wanted["tests_min"]:
             raise ValueError(f"evidence: {passed} tests have passed, at least {wanted['tests_min']} are to")
         found["tests"] = passed

@@ -20,7 +20,7 @@ from longtask.core.model import Done, Failed, Outcome
 from longtask.redaction import mask_of
 from longtask.steps.called import checked, failed, find
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
-from longtask.steps.output import without_noise
+from longtask.steps.failure import without_noise
 from longtask.steps.serving import Serving, as_written, launch
 
 NOTHING = Ended(Done())

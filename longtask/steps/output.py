@@ -1,16 +1,12 @@
-"""What a program has written: cut into numbered chunks, bounded, and read for what failed.
+"""What a program has written: cut into numbered chunks, bounded.
 
 - The bytes are kept as they came; `plain` makes text for people out of them.
 - Of a flood the first and the last part are kept, half of `bytes_max` each. A chunk names its offset in the whole
   output, so a gap between two of them says how much was left out.
-- `failure_digest` answers "are these the failures of the round before?" for the fix loop. What differs from run to
-  run without meaning anything (times, addresses, folders, order) must not change it; any progress must. In doubt it
-  differs: that costs one of a few rounds, while stopping a loop that gets somewhere costs a person's time.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import deque
 from collections.abc import Iterable
@@ -21,9 +17,6 @@ CHUNK_BYTES_MAX = 64 * 1024
 CHUNK_EVERY_MS = 250
 TAIL_CHUNKS_MAX = 4  # in CHUNK_EVERY_MS, once the first part is full: 1 MB/s is enough to look at
 RECENT_BYTES = 64 * 1024
-
-LINE_LENGTH_MAX = 2_000  # of a line that is searched; expressions grow with its square
-SEARCHED_BYTES_MAX = 2_000_000
 
 # Colours and movements; titles and links (ended by a bell, and never long); other short ones.
 _ANSI = re.compile(
@@ -177,104 +170,3 @@ def tail(content: bytes, lines: int = 20, bytes_max: int = 4_000) -> str:
     found = [line.rstrip() for line in plain(content[-RECENT_BYTES:]).splitlines()]
     text = "\n".join([line for line in found if line][-lines:])
     return text.encode()[-bytes_max:].decode(errors="ignore")
-
-
-# What failed.
-
-_SUMMARY = re.compile(r"^=+ short test summary info =+$", re.M)
-_SUMMARY_LINE = re.compile(r"^(FAILED|ERROR|SUBFAIL\S*) (\S.*?)(?: - (.*))?$", re.M)
-_REASON = re.compile(r"^E {3}(\S.*)$", re.M)
-_NAMES = tuple(
-    re.compile(pattern, re.M)
-    for pattern in (
-        r"^(?:\[gw\d+\] (?:\[ *\d+%\] )?)?(?:FAILED|ERROR) (\S+::.+)$",  # pytest -v with xdist
-        r"^((?>\S+?::).+?) (?:FAILED|ERROR)(?: +\[ *\d+%\])?$",  # pytest -v; only the first `::` is tried
-        r"^(?:FAIL|ERROR): (\w+ \([\w.]+\))",  # unittest
-        r"^ *--- FAIL: (\S+)",  # go
-        r"^FAIL\t(\S+)",
-        r"^test (\S+) \.\.\. FAILED$",  # cargo
-        r"^ *● (.+ › .+)$",  # jest
-        r"^ *FAIL +(\S+\.[cm]?[jt]sx?(?: > .+)?)",  # jest, vitest
-        r"^\[ERROR\] +([\w.$]+\.\w+):\d+",  # maven
-        r"^(\S+ > .+) FAILED$",  # gradle
-        r"^not ok \d+ -? ?(.+?)(?: # time=.*)?$",  # TAP
-    )
-)
-_TELLING = re.compile(r"error|fail|exception|fatal|panic|assert|cannot|can't|not found|undefined|refused|denied", re.I)
-
-_NOISE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), word)
-    for pattern, word in (
-        (r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", "<uuid>"),
-        (r"\b0x[0-9a-fA-F]+\b", "<address>"),
-        (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?", "<time>"),
-        (r"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?\b", "<time>"),
-        (r"\b\d{4}-\d\d-\d\d\b", "<time>"),
-        # Worktrees and temporary folders differ from attempt to attempt; the name of the file does not.
-        (r"(?<![\w./:])/(?:[^\s/:'\"()\[\]<>,;]+/)+", "<folder>/"),
-        (r"(\.\w{1,5}):\d+(?::\d+)?\b", r"\1:<line>"),
-        (r"\bline \d+", "line <line>"),
-        (r"\b(?:\d+m ?)?\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|secs?|seconds?|mins?|minutes?)\b", "<duration>"),
-        (r"\b([Pp][Ii][Dd]|[Pp]rocess|[Tt]hread|[Ss]eed)([ =:#]+)\d+", r"\1\2<n>"),
-        (r"(\w)\[\d+\]:", r"\1[<n>]:"),
-        (r"\b(localhost|127\.0\.0\.1|0\.0\.0\.0):\d+", r"\1:<port>"),
-        (r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}\b", "<hash>"),
-        (r"\b\d{10,}\b", "<n>"),
-        (r"\s+", " "),
-    )
-)
-
-
-def without_noise(line: str) -> str:
-    """The line without what differs from run to run."""
-    for pattern, word in _NOISE:
-        line = pattern.sub(word, line)
-    return line.strip()
-
-
-def failed_names(output: bytes) -> list[str]:
-    """Names of the tests that failed, sorted; empty if the output is not that of a test runner that we know."""
-    return sorted({name for name, _ in _failed(_searched(output))})
-
-
-def failure_digest(output: bytes, code: int | None) -> str:
-    """32 hex digits for what failed. `code`: of the exit, None if a signal ended it."""
-    text = _searched(output)
-    lines = {f"{name} {reason}" for name, reason in _failed(text)} or _last_words(text)
-    return hashlib.sha256("\n".join([f"exit {code}", *sorted(lines)]).encode()).hexdigest()[:32]
-
-
-def _searched(output: bytes) -> str:
-    lines = plain(output[-SEARCHED_BYTES_MAX:]).split("\n")
-    return "\n".join([line[:LINE_LENGTH_MAX].rstrip() for line in lines])
-
-
-def _failed(text: str) -> set[tuple[str, str]]:
-    """Name and kind of failure. A test that now fails in another way is progress, with another number it is not."""
-    found = set()
-    if summary := _SUMMARY.search(text):
-        named = set(_SUMMARY_LINE.findall(text, summary.end()))
-        # What keeps a file from being collected is mended one thing after the other: the whole reason counts.
-        broken = any(word == "ERROR" and "::" not in name for word, name, _ in named)
-        reasons = sorted({without_noise(line) for line in _REASON.findall(text, 0, summary.start())} if broken else ())
-        why = hashlib.sha256("\n".join(reasons).encode()).hexdigest()
-        for word, name, reason in named:
-            kind = _kind(reason)
-            if word == "ERROR" and "::" not in name:
-                kind = f"{without_noise(reason)}\n{why}"
-            found.add((without_noise(name), kind))
-    if not found:
-        found = {(without_noise(name), "") for pattern in _NAMES for name in set(pattern.findall(text))}
-    return found
-
-
-def _kind(reason: str) -> str:
-    """`TypeError` of `TypeError: expected str`."""
-    match = re.match(r"[\w.]+?(?=\.\.\.|[^\w.]|\.?$)", reason)
-    return match[0] if match else ""
-
-
-def _last_words(text: str) -> set[str]:
-    lines = [line for line in text[-RECENT_BYTES:].splitlines() if line.strip()]
-    telling = [line for line in lines if _TELLING.search(line)]
-    return {without_noise(line) for line in (telling[-200:] or lines[-40:])}

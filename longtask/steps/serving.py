@@ -25,7 +25,7 @@ from longtask.steps.contract import Assignment, Desk, Render
 from longtask.steps.frames import Frame, FrameError, refusal
 from longtask.steps.output import tail
 from longtask.steps.process import Exit, Process
-from longtask.steps.progress import Parser, parser
+from longtask.steps.reading.reader import Reader
 from longtask.steps.surroundings import Surroundings, mark_of, surround
 
 TAIL_BYTES = 16_000
@@ -46,7 +46,7 @@ class Serving:
         self.process = launched.process
         self._launched = launched
         body = assignment.spec.body
-        self._parser: Parser | None = parser(body["progress"]) if body.get("progress") else None
+        self._reader = Reader(body["progress"]) if body.get("progress") else None
         self._silence_ms: int | None = body.get("silence_ms")
         self._calls: deque[Frame] = deque()
         self._said: Outcome | None = None  # by its last frame
@@ -164,7 +164,7 @@ class Serving:
         for chunk in chunks:
             self.desk.output(STREAMS[chunk.stream], chunk.content)
             self._tail = (self._tail + chunk.content)[-TAIL_BYTES:]
-            seen = self._parser.feed(chunk.content) if self._parser else None
+            seen = self._reader.feed(chunk.content) if self._reader else None
             if seen is not None:
                 self.desk.progress(seen.done, seen.total or 0, seen.text)
         try:

@@ -17,6 +17,7 @@ from longtask.steps.serving import as_written
 from tests.agents.worker import FileDesk, until_ended
 
 SECRET = "sesame-4711"
+RECORDINGS = Path(__file__).parent / "reading" / "recordings"
 
 
 @pytest.fixture(autouse=True)
@@ -120,3 +121,65 @@ def test_a_command_that_cannot_be_started_leaves_no_folder(tmp_path: Path, tempo
     failing = start(tmp_path, "exit 3")
     assert isinstance(until_ended(failing), Failed)
     assert list(temporary.glob("longtask-*/[!.]*")) == []
+
+
+def test_a_failure_names_the_command_its_code_the_failed_tests_and_the_last_lines(tmp_path: Path):
+    (tmp_path / "out").write_bytes((RECORDINGS / "cargo.failing.txt").read_bytes())
+    desk = FileDesk(tmp_path / "journal.db")
+    failed = outcome(tmp_path, f"cat {tmp_path}/out; exit 101", desk=desk)
+    assert isinstance(failed, Failed)
+    head, *lines = failed.reason.splitlines()
+    assert head.startswith("exit code 101: cat ")
+    assert lines[:6] == [
+        "Failed tests: 4",
+        "- tests::answers",
+        "- tests::panics",
+        "- tests::adds_wrongly",
+        "- part",
+        "Last lines:",
+    ]
+    assert failed.reason.endswith("error: 2 targets failed:\n    `--lib`\n    `--test whole`")
+    assert desk.told[-1] == (8, 8, "3 passed, 4 failed")
+
+
+def test_the_same_failed_tests_have_the_same_digest_though_other_things_were_said(tmp_path: Path):
+    first, again, other = (
+        outcome(tmp_path, f"cat {RECORDINGS}/{name}.txt; echo {name}; exit 1").digest
+        for name in ("jest.failing", "jest.verbose", "jest.coloured")
+    )
+    assert first == again != other
+
+
+REPORTS = f"mkdir -p build && cp {RECORDINGS}/gradle/*.xml build/"
+
+
+def test_reports_that_the_command_has_written_tell_of_its_tests(tmp_path: Path):
+    desk = FileDesk(tmp_path / "journal.db")
+    done = outcome(tmp_path, REPORTS, junit=["build/*.xml"], evidence={"tests_min": 3}, desk=desk)
+    assert done.result == {"exit_code": 0, "summary": "3 passed, 2 failed", "tests": 3}
+    assert desk.told == [(6, 6, "3 passed, 2 failed")]
+    failed = outcome(tmp_path, f"{REPORTS}; exit 1", junit=["build/*.xml"])
+    assert failed.reason.splitlines()[1:] == [
+        "Failed tests: 2",
+        "- org.example.SumsTest.addsWrongly",
+        "- org.example.SumsTest.throwsIt",
+        "Last lines:",
+    ]
+
+
+def test_reports_that_are_not_written_are_no_evidence(tmp_path: Path):
+    missing = outcome(tmp_path, "true", junit=["build/*.xml"], evidence={"tests_min": 1})
+    assert missing.reason == "evidence: no report was written at 'build/*.xml'"
+    assert outcome(tmp_path, "true", junit=["build/*.xml"]) == Done({"exit_code": 0})
+
+
+def test_no_secret_stands_in_the_name_of_a_test(tmp_path: Path):
+    case = "<testsuite><testcase name='a[$SECRET]'><failure/></testcase></testsuite>"
+    failed = outcome(tmp_path, f'echo "{case}" > r.xml; exit 1', junit=["r.xml"])
+    assert "- a[***]" in failed.reason and SECRET not in failed.reason
+
+
+def test_a_command_that_falls_silent_is_told_with_what_it_said_last(tmp_path: Path):
+    failed = outcome(tmp_path, f"cat {RECORDINGS}/tap.perl.txt; echo test 7; sleep 60", silence_ms=300)
+    assert failed.digest == "silent" and failed.reason.startswith("silent for more than 300 ms, and stopped: cat ")
+    assert "- adds wrongly\n" in failed.reason and failed.reason.endswith("\ntest 7")

@@ -2,21 +2,10 @@
 
 import random
 import re
-import time
 
 import pytest
 
-from longtask.steps.output import (
-    OutputBuffer,
-    OutputChunk,
-    failed_names,
-    failure_digest,
-    plain,
-    sealed,
-    tail,
-    without_noise,
-)
-from tests.steps.recorded import record
+from longtask.steps.output import OutputBuffer, OutputChunk, plain, sealed, tail
 
 
 def drain(buffer: OutputBuffer, now_ms: int = 0) -> list[OutputChunk]:
@@ -133,121 +122,3 @@ def test_plain_text_has_no_colours_controls_and_overwritten_lines():
     assert plain(b"10%\r50%\r100%\ndone\r\n") == "100%\ndone\n"
     assert plain(b"\xff ok") == "� ok"
     assert plain(b"title \x1b]0;never ended\nnext line") == "title \nnext line"
-
-
-# What failed.
-
-
-FAILING = """
-import os, time, pytest, uuid
-def test_one(tmp_path): raise TypeError(f"{tmp_path} {os.getpid()} {time.time()} {object()} {uuid.uuid4()}")
-def test_two(): assert time.time() == 3
-@pytest.mark.parametrize("text", ["a b"])
-def test_three(text): assert text == 0
-def test_good(): pass
-"""
-
-
-@pytest.fixture(scope="module")
-def outputs(tmp_path_factory):
-    return record(
-        tmp_path_factory.mktemp("pytest"),
-        {
-            "first": (FAILING, []),
-            "again": ("import sys\n\n\n" + FAILING, ["-v", "--color=yes"]),
-            "fewer": (FAILING.replace("time.time() == 3", "True"), ["-q"]),
-            "other": (FAILING.replace("TypeError", "ValueError"), []),
-            "no summary": (FAILING, ["-v", "-rN"]),
-            "nowhere": ("import nowhere", []),
-            "still nowhere": ("# mended nothing\nimport nowhere", ["-q"]),
-            "nothing": ("from os import nothing", []),
-        },
-    )
-
-
-NAMES = ["test_a.py::test_one", "test_a.py::test_three[a b]", "test_a.py::test_two"]
-
-
-def test_the_same_failing_tests_have_the_same_digest(outputs):
-    assert failed_names(outputs["first"]) == failed_names(outputs["again"]) == NAMES
-    assert failure_digest(outputs["first"], 1) == failure_digest(outputs["again"], 1)
-    assert failure_digest(outputs["first"], 1) != failure_digest(outputs["first"], 2)
-
-
-def test_one_failing_test_less_or_another_kind_of_failure_is_progress(outputs):
-    assert failed_names(outputs["fewer"]) == NAMES[:2]
-    assert len({failure_digest(outputs[name], 1) for name in ("first", "fewer", "other")}) == 3
-
-
-def test_another_reason_why_a_file_is_not_collected_is_progress(outputs):
-    assert failed_names(outputs["nowhere"]) == ["test_a.py"]
-    assert failure_digest(outputs["nowhere"], 2) == failure_digest(outputs["still nowhere"], 2)
-    assert failure_digest(outputs["nowhere"], 2) != failure_digest(outputs["nothing"], 2)
-
-
-def test_failing_tests_are_found_without_a_summary(outputs):
-    assert b"short test summary" not in outputs["no summary"]
-    assert failed_names(outputs["no summary"]) == NAMES
-
-
-@pytest.mark.parametrize(
-    ("output", "names"),
-    [
-        ("[gw1] [ 50%] FAILED tests/test_a.py::test_x \n", ["tests/test_a.py::test_x"]),
-        ("FAIL: test_x (tests.T.test_x)\nERROR: test_y (tests.T)\n", ["test_x (tests.T.test_x)", "test_y (tests.T)"]),
-        (
-            "--- FAIL: TestX (0.00s)\n    --- FAIL: TestX/sub (0.01s)\nFAIL\tmod/pkg\t0.1s\n",
-            ["TestX", "TestX/sub", "mod/pkg"],
-        ),
-        ("test a::b ... FAILED\ntest a::c ... ok\n", ["a::b"]),
-        (
-            "  ● Login › rejects a bad password\nFAIL src/login.test.tsx\n",
-            ["Login › rejects a bad password", "src/login.test.tsx"],
-        ),
-        ("[ERROR]   UserTest.login:42 expected: <1> but was: <2>\n", ["UserTest.login"]),
-        ("UserTest > login() FAILED\n", ["UserTest > login()"]),
-        ("ok 1 - a\nnot ok 2 - b # time=3ms\n", ["b"]),
-        ("ERROR 2026-01-01 something\nFAILED to open\nerror: x\n", []),
-    ],
-)
-def test_other_runners_are_understood(output, names):
-    assert failed_names(output.encode()) == names
-
-
-NOISY = [
-    b"2026-11-29T18:08:01.123Z worker[4711]: pid 812 at 0x7f33a9857b00\n"
-    b"error: /tmp/tmpabc123/tree/src/main.c:12:5: undeclared 'x' (took 0.31s, port localhost:40123)\n"
-    b"fatal: id 6f1c2d3e-1111-2222-3333-444455556666 commit 0a1b2c3d4e failed in 12 ms\n",
-    b"fatal: id 00000000-1111-2222-3333-444455556666 commit ffff2c3d4e failed in 7 ms\n"
-    b"2027-01-02T03:04:05Z worker[1]: pid 1 at 0x7f0000000000\n"
-    b"error: /var/lib/trees/t/3/src/main.c:19:1: undeclared 'x' (took 12s, port localhost:1)\n",
-]
-
-
-def test_noise_and_order_do_not_change_a_digest():
-    assert failure_digest(NOISY[0], 1) == failure_digest(NOISY[1], 1)
-    assert failure_digest(b"\x1b[31m" + NOISY[0], 1) == failure_digest(NOISY[0], 1)
-    assert failure_digest(NOISY[0], 1) != failure_digest(NOISY[0].replace(b"'x'", b"'y'"), 1)
-    assert failure_digest(NOISY[0], 1) != failure_digest(NOISY[0], None)
-
-
-def test_numbers_that_mean_something_change_a_digest():
-    assert failure_digest(b"Found 132 errors.\n", 1) != failure_digest(b"Found 20 errors.\n", 1)
-    assert failure_digest(b"exit 3", 1) != failure_digest(b"exit 4", 1)
-    assert without_noise("https://host/a/b.html  expected 3, got 5") == "https://host/a/b.html expected 3, got 5"
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"x" * 5_000_000, b"a::" * 2_000_000, b"/a" * 2_000_000, b"\r" * 5_000_000, b"\x1b]" * 2_000_000, b"1" * 5_000_000,
-     b"= " * 2_000_000, b"FAILED a::b - \n" * 300_000, b"abcdef0" * 700_000,
-     (b"a::" * 660 + b"\n") * 1_000, (b"a::b" * 400 + b" PASSED\n") * 1_000,
-     b"".join(b"E   " + b"a" * 900 + b"%d\n" % n for n in range(500)) + b"=== short test summary info ===\n"
-     + b"".join(b"ERROR tests/test_%d.py - boom\n" % n for n in range(500))],
-    ids=range(12),
-)  # fmt: skip
-def test_no_output_makes_the_search_slow(content):
-    begun = time.process_time()
-    failure_digest(content, 1)
-    tail(content)
-    assert time.process_time() - begun < 3

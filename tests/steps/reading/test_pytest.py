@@ -1,10 +1,9 @@
-"""Progress as real programs print it: pytest is run here, in each of its ways to talk."""
-
-import time
+"""pytest is run here, in each of its ways to talk."""
 
 import pytest
 
-from longtask.steps.progress import Progress, parser
+from longtask.steps.reading.contract import Progress
+from longtask.steps.reading.reader import Reader
 from tests.steps.recorded import record
 
 SUITE = """
@@ -58,8 +57,7 @@ def outputs(tmp_path_factory):
 
 
 def read(name: str, content: bytes, size: int) -> list[Progress]:
-    reader = parser(name)
-    assert reader is not None
+    reader = Reader(name)
     found = [reader.feed(content[at : at + size]) for at in range(0, len(content), size)]
     return [progress for progress in found if progress is not None]
 
@@ -133,53 +131,21 @@ def test_output_that_is_not_pytests_moves_nothing():
     assert read("pytest", b"Collecting six\nInstalling ... done\nE: x\n12/40\nRunning...\n", 1) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("12/40\n", (12, 40)),
-        ("[12/40] Building CXX object\n", (12, 40)),
-        ("step 12 of 40: copying\n", (12, 40)),
-        ("Step 3 / 9 : RUN make\n", (3, 9)),
-        (" 42%|####      | 42/100 [00:01<00:02, 30.1it/s]\r", (42, 100)),
-        ("1/3 done, now 2/3\n", (2, 3)),
-        ("finished 40/40.\n", (40, 40)),
-        ("\x1b[32m[7/8]\x1b[0m ok\n", (7, 8)),
-        ("12/31/2026\n", None),
-        ("src/1/2/file\n", None),
-        ("v1/2.5\n", None),
-        ("41/40\n", None),
-        ("0/0\n", None),
-        ("and/or 3\n", None),
-    ],
-)
-def test_n_of_m(text, expected):
-    for size in (1, 3, 1000):
-        found = read("n/m", text.encode(), size)
-        assert ((found[-1].done, found[-1].total) if found else None) == expected
+def test_names_of_failed_tests_are_the_same_in_each_of_its_ways(outputs):
+    whole = [f"test_a.py::{name}" for name in ("test_bad[a b]", "test_bad[c - d]", "test_error", "test_late")]
+    for name in (*COUNTED, "quiet"):
+        for word in ("pytest", None):
+            reader = Reader(word)
+            reader.feed(outputs[name])
+            assert sorted(reader.failing) == whole
+    reader = Reader()
+    reader.feed(outputs["broken"])
+    assert list(reader.failing) == ["test_a.py"]
 
 
-def test_half_a_number_is_not_believed():
-    reader = parser("n/m")
-    assert reader is not None
-    assert reader.feed(b"progress 1/4") is None
-    assert reader.feed(b"0") is None
-    assert reader.feed(b"\n") == Progress(1, 40, "progress 1/40")
-    assert reader.feed(b"progress 1/40\n") is None
-    assert reader.feed(b"progress 2/40 ") == Progress(2, 40, "progress 2/40")
-
-
-def test_long_lines_without_an_end_cost_nothing():
-    for name in ("pytest", "n/m"):
-        assert read(name, b"a::" * 500_000, 65_536) == []
-
-
-def test_lines_that_look_like_names_of_tests_cost_little():
-    begun = time.process_time()
-    pytests = parser("pytest")
-    assert pytests is not None
-    pytests.feed((b"a::" * 660 + b"\n") * 1_000)
-    assert time.process_time() - begun < 3
-
-
-def test_unknown_names_have_no_parser():
-    assert parser("jest") is None
+def test_without_the_plans_word_pytest_is_recognised(outputs):
+    for name in (*COUNTED, "quiet", "selected", "stopped", "broken", "empty"):
+        named, own = Reader("pytest"), Reader()
+        named.feed(outputs[name])
+        own.feed(outputs[name])
+        assert own.progress == named.progress
