@@ -35,11 +35,16 @@ from longtask.views.events import Agents, cloud_events
 
 RATE, SECONDS, STREAMS = 200, 60, 100
 SERVER, UP = ("server",), ("up", "--no-browser")
+TWO = ("--processes", "2")
 RUNS = {
     "server": (beds.sqlite, SERVER),
+    "server_two": (beds.sqlite, (*SERVER, *TWO)),
     "up": (beds.sqlite, UP),
+    "up_two": (beds.sqlite, (*UP, *TWO)),
     "pg_server": (beds.postgres, SERVER),
+    "pg_server_two": (beds.postgres, (*SERVER, *TWO)),
     "pg_up": (beds.postgres, UP),
+    "pg_up_two": (beds.postgres, (*UP, *TWO)),
 }
 USER = "bench"
 PAGE = 1_000
@@ -97,6 +102,20 @@ class Program:
         assert told, f"the server does not start: {self._log.read_text()[-2_000:]}"
         self.port = int(json.loads(told)["url"].rpartition(":")[2])
         return process
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the process, and of those that answer for it."""
+        pid = self.process.pid
+        return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+    @property
+    def memory(self) -> int:
+        return sum(map(memory_of, self.pids))
+
+    @property
+    def processor_s(self) -> float:
+        return sum(map(processor_s, self.pids))
 
     def kill(self) -> None:
         self.process.kill()
@@ -249,19 +268,18 @@ def measured(name: str, config: Config, words: Sequence[str], asked: Asked, kill
     """`words`: the command that serves.  `asked.port` is not looked at.  `kill_after_s`: so long after it serves, and
     again after it serves again, the server is killed, and started at its port."""
     with serving(config, words) as program, clients(replace(asked, port=program.port)) as callers:
-        pid = program.process.pid
-        before, busy = memory_of(pid), processor_s(pid)
+        before, busy = program.memory, program.processor_s
         callers.submit()
         for after_s in kill_after_s:
             time.sleep(after_s)
             program.kill()
         told = callers.submitted()
-        cores = (processor_s(program.process.pid) - (0 if kill_after_s else busy)) / told["took_s"]
+        cores = (program.processor_s - (0 if kill_after_s else busy)) / told["took_s"]
         parts = boot.open_parts(config)
         try:
             journal = journal_of(parts)
             heard = callers.heard(journal.ends)
-            after = memory_of(program.process.pid)
+            after = program.memory
             lost = [*lost_tasks(parts, told["tasks"]), *lost_events(journal, heard)]
         finally:
             parts.merger.close()

@@ -20,7 +20,9 @@ from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
+
+import uvloop
 
 PLAN = {
     "longtask": 1,
@@ -36,10 +38,12 @@ AGAIN_S, AGAIN_S_MAX = 0.1, 2.0
 AGAIN = frozenset({409, 429, 503})
 GIVEN_UP_S = 300.0
 REPEAT_EVERY = 20  # of the submits that were answered, one is sent once more: it must name the same task
+READ_MAX = 1_000
 HEAR_MAX_S = 30.0  # so long may what is written take to every stream
 ALL = "all"
 EVENT = re.compile(rb'event: event\ndata: \{"specversion":"1.0","id":"([^"]+)",.*?"type":"([^"]+)","time":"([^"]+)"')
 MARK = re.compile(rb"(?:^|\n)id: ([^\n]+)\n")
+LENGTH, LOCATION = re.compile(rb"(?i)\r\ncontent-length: ([0-9]+)"), re.compile(rb"(?i)\r\nlocation: ([^\r]+)")
 LOST = (OSError, asyncio.IncompleteReadError, ValueError)  # ValueError: half an answer
 
 Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -76,6 +80,10 @@ class Submitter:
         self._free: deque[Line] = deque()
         self._lines = asyncio.Semaphore(LINES_MAX)
         self._body = json.dumps(PLAN).encode()
+        self._head = (
+            f"POST /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(self._body)}\r\n"
+        ).encode()
 
     async def submit(self, n: int, due: float) -> None:
         key = f"{KEY}{n}"
@@ -95,22 +103,17 @@ class Submitter:
 
     async def _asked(self, key: str) -> tuple[int, str]:
         """Status and location; 0: there was no answer."""
-        head = (
-            f"POST /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nContent-Type: application/json\r\n"
-            f"Idempotency-Key: {key}\r\nContent-Length: {len(self._body)}\r\n\r\n"
-        )
         try:
             line = self._free.popleft() if self._free else await asyncio.open_connection("127.0.0.1", self._port)
             reader, writer = line
-            writer.write(head.encode() + self._body)
-            headers = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            given = {name.lower(): value for name, _, value in (header.partition(": ") for header in headers[1:])}
-            await reader.readexactly(int(given["content-length"]))
+            writer.write(b"%bIdempotency-Key: %b\r\n\r\n%b" % (self._head, key.encode(), self._body))
+            answer = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(header_of(answer, LENGTH)))
         except LOST:
             self._free.clear()
             return 0, ""
         self._free.append(line)
-        return int(headers[0].split()[1]), given.get("location", "").rpartition("/")[2]
+        return int(answer.split(None, 2)[1]), header_of(answer, LOCATION).rpartition("/")[2]
 
     async def at_rate(self, first: int, rate: float, seconds: float) -> None:
         """Each at its time, whether the one before has been answered or not."""
@@ -124,22 +127,55 @@ class Submitter:
         self._told.took_s = time.perf_counter() - begun
 
 
+class Messages(NamedTuple):
+    """`instants`: of their events, and how many each has.  `first`, `last`: marks; empty: there was none."""
+
+    numbers: list[int]
+    instants: dict[float, int]
+    first: str
+    last: str
+    snapshot: bool
+
+
+def header_of(answer: bytes, pattern: re.Pattern[bytes]) -> str:
+    """Empty: it is not there."""
+    found = pattern.search(answer)
+    return "" if found is None else found[1].decode()
+
+
 class Heard:
-    """By all streams together; each event has a small number."""
+    """By all streams together; each event has a small number.
+
+    Streams of the same scope are sent the same bytes: each compares all that it was sent with what another one was, and
+    only what is new is read.  The clients must not take the processor from the server that they measure."""
 
     def __init__(self) -> None:
         self._numbers: dict[bytes, int] = {}
-        self._instants: dict[bytes, float] = {}
+        self._read: dict[bytes, Messages] = {}
         self.ages: Counter[int] = Counter()  # in ms, and of how many events
 
-    def number(self, name: bytes) -> int:
-        return self._numbers.setdefault(name, len(self._numbers))
+    def messages(self, content: bytes) -> Messages:
+        """Whole ones.  Their ages are counted, for whoever was sent them."""
+        found = self._read.get(content)
+        if found is None:
+            if len(self._read) >= READ_MAX:
+                self._read.clear()
+            found = self._read[content] = self._messages(content)
+        now = time.time()
+        for instant, count in found.instants.items():
+            self.ages[max(round((now - instant) * 1_000), 0)] += count
+        return found
 
-    def age(self, told_at: bytes) -> None:
-        instant = self._instants.get(told_at)
-        if instant is None:
-            instant = self._instants[told_at] = datetime.fromisoformat(told_at.decode()).timestamp()
-        self.ages[max(round((time.time() - instant) * 1_000), 0)] += 1
+    def _messages(self, content: bytes) -> Messages:
+        events, marks = EVENT.findall(content), MARK.findall(content)
+        names = [id + b" " + kind for id, kind, _ in events]
+        return Messages(
+            [self._numbers.setdefault(name, len(self._numbers)) for name in names],
+            Counter(datetime.fromisoformat(told_at.decode()).timestamp() for _, _, told_at in events),
+            marks[0].decode() if marks else "",
+            marks[-1].decode() if marks else "",
+            b"event: snapshot\n" in content,
+        )
 
     @property
     def names(self) -> list[str]:
@@ -183,19 +219,18 @@ class Stream:
             writer.close()
 
     def _hear(self, content: bytes) -> None:
-        content = self._rest + content
+        content = self._rest + content if self._rest else content
         cut = content.rfind(b"\n\n") + 2
         if cut == 1:
             self._rest = content
             return
         content, self._rest = content[:cut], content[cut:]
-        for id, kind, told_at in EVENT.findall(content):
-            self.events.append(self._heard.number(id + b" " + kind))
-            self._heard.age(told_at)
-        if marks := MARK.findall(content):
-            if self.begun is None and b"event: snapshot\n" in content:
-                self.begun = marks[0].decode()
-            self.mark = marks[-1].decode()
+        found = self._heard.messages(content)
+        self.events += found.numbers
+        if found.last:
+            if self.begun is None and found.snapshot:
+                self.begun = found.first
+            self.mark = found.last
 
     def reached(self, end: str) -> bool:
         return place(self.mark or "0") >= place(end)
@@ -247,7 +282,7 @@ async def run(asked: Asked) -> None:
 
 
 def main() -> None:
-    asyncio.run(run(Asked(**json.loads(sys.argv[1]))))
+    uvloop.run(run(Asked(**json.loads(sys.argv[1]))))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from bench.streams import EVENTS_PER_S, paced, say, server
 from bench.tasks import approvals, parts_at
 from longtask import boot
 from longtask.store.contract import Ref
-from tests.page.browsing import chromium
+from tools.chromium import chromium
 
 STEPS = 1_000
 LOOKS = 30

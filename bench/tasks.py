@@ -19,6 +19,7 @@ from longtask.config import Config
 from longtask.core.graph import Graph, Planned
 from longtask.core.model import Kind, StepSpec, Task, TaskOptions
 from longtask.engine.desk import Desk
+from longtask.engine.hands import Hands
 from longtask.engine.records import TaskRecords
 from longtask.engine.scope import Scopes
 from longtask.store.contract import Store
@@ -74,6 +75,7 @@ def assembled(config: Config, store: Store) -> boot.Parts:
         records=TaskRecords(store, scopes),
         expressions=language,
         desk=Desk(store, scopes, language, boot.new_id),
+        hands=Hands(store, scopes, language),
         merger=boot.GitMerger(config.home),
     )
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import Generic, TypeVar
-
-from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
 
 BATCH = 200
 T = TypeVar("T")
@@ -19,11 +17,11 @@ R = TypeVar("R")
 
 
 class Batched(Generic[T, R]):
-    """For one event loop.  `write` answers row by row, in its order, and runs in one of the threads of `limiter`: their
-    own, since routes may keep all others busy."""
+    """For one event loop.  `write` answers row by row, in its order, and runs in one of `threads`: their own, since
+    routes may keep all others busy."""
 
-    def __init__(self, write: Callable[[list[T]], Sequence[R]], limiter: CapacityLimiter) -> None:
-        self._write, self._limiter = write, limiter
+    def __init__(self, write: Callable[[list[T]], Sequence[R]], threads: Executor) -> None:
+        self._write, self._threads = write, threads
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -36,10 +34,11 @@ class Batched(Generic[T, R]):
         return await answered
 
     async def _write_all(self) -> None:
+        loop = asyncio.get_running_loop()
         while self._waiting:
             batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
             try:
-                answers = await run_sync(self._write, [row for row, _ in batch], limiter=self._limiter)
+                answers = await loop.run_in_executor(self._threads, self._write, [row for row, _ in batch])
             except BaseException as error:  # noqa: BLE001  told to everybody who waits
                 for _, answered in batch:
                     if not answered.done():  # its request may be gone

@@ -16,9 +16,9 @@ import logging
 import re
 import secrets
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -49,7 +49,7 @@ class Idempotency:
 
     def __init__(self, app: ASGIApp, store: Store) -> None:
         self._app, self._store = app, store
-        threads = CapacityLimiter(2)  # one for each
+        threads = ThreadPoolExecutor(2, "requests")  # one for each
         self._begun = Batched(store.begin_requests, threads)
         self._ended = Batched(store.end_requests, threads)
 

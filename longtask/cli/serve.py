@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from longtask.api.access.policy import Policy
 from longtask.api.settings import HOST, PORT, Settings
 from longtask.cli.browser import open_page
 from longtask.cli.help import commands
+from longtask.cli.processes import Processes, end_with_parent
 from longtask.cli.session import Session
 from longtask.cli.worker import open_patiently
 from longtask.core.errors import LongTaskError, StoreError
@@ -37,6 +39,13 @@ Proxies = Annotated[
     list[str] | None,
     typer.Option("--proxy", metavar="ADDRESS", help="whose X-Forwarded-For is believed, again and again for several"),
 ]
+Count = Annotated[
+    int | None,
+    typer.Option(
+        "--processes", metavar="N", help="answer in so many processes of their own; default: in this one", min=1, max=64
+    ),
+]
+ServeFd = Annotated[int | None, typer.Option("--serve-fd", hidden=True)]  # how such a process is given its socket
 
 
 def register(app: typer.Typer) -> None:
@@ -50,6 +59,8 @@ def register(app: typer.Typer) -> None:
         public_url: PublicUrl = None,
         tokens: Tokens = False,
         proxy: Proxies = None,
+        processes: Count = None,
+        serve_fd: ServeFd = None,
     ) -> int:
         """Serve the page and the HTTP API. Workers run elsewhere: longtask worker.
 
@@ -61,9 +72,11 @@ def register(app: typer.Typer) -> None:
         Examples:
             longtask server
             longtask server --host 0.0.0.0 --public-url https://longtask.example.com
+            longtask server --processes 4
         """
         session: Session = ctx.obj
-        return serve(session, settings_of(host, port, public_url, tokens, proxy))
+        settings = settings_of(host, port, public_url, tokens, proxy)
+        return serve(session, settings, processes=processes, serve_fd=serve_fd)
 
     @command()
     def up(
@@ -73,6 +86,7 @@ def register(app: typer.Typer) -> None:
         public_url: PublicUrl = None,
         tokens: Tokens = False,
         proxy: Proxies = None,
+        processes: Count = None,
         slots: Annotated[
             int,
             typer.Option(metavar="N", help="steps at once; default: 4; 0: workers elsewhere do them", min=0, max=256),
@@ -93,7 +107,8 @@ def register(app: typer.Typer) -> None:
         """
         session: Session = ctx.obj
         settings = settings_of(host, port, public_url, tokens, proxy)
-        return serve(session, settings, slots=slots, browse=session.interactive and not no_browser)
+        browse = session.interactive and not no_browser
+        return serve(session, settings, slots=slots, browse=browse, processes=processes)
 
 
 def settings_of(host: str, port: int, public_url: str | None, tokens: bool, proxies: list[str] | None) -> Settings:
@@ -111,8 +126,17 @@ def log_to_stderr() -> None:
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what of it matters we tell ourselves
 
 
-def serve(session: Session, settings: Settings, slots: int | None = None, *, browse: bool = False) -> int:
-    """Until a signal.  `slots`: with a worker; None: without.  `browse`: opens the page in a browser."""
+def serve(
+    session: Session,
+    settings: Settings,
+    slots: int | None = None,
+    *,
+    browse: bool = False,
+    processes: int | None = None,
+    serve_fd: int | None = None,
+) -> int:
+    """Until a signal.  `slots`: with a worker; None: without.  `browse`: opens the page in a browser.  `processes`:
+    answer requests, and this one does not; None: it does.  `serve_fd`: it is one of those."""
     log_to_stderr()
     open_patiently(session)
     with boot.LOADING:
@@ -120,7 +144,7 @@ def serve(session: Session, settings: Settings, slots: int | None = None, *, bro
         from longtask.api.serving import Listener, listen, url_of
 
     made = make_server(session.parts, settings)
-    bound = listen(made)
+    bound = listen(made) if serve_fd is None else socket.socket(fileno=serve_fd)
     url = url_of(bound)
     worker = None if slots is None else Worker(session, slots, settings.public_url or url)
 
@@ -136,10 +160,14 @@ def serve(session: Session, settings: Settings, slots: int | None = None, *, bro
 
     if worker is not None:
         made.pulse = worker.pulse
-    listener = Listener(made, ready)
+    listener: Listener | Processes
+    if processes is None:
+        listener = Listener(made, ready)
+    else:
+        listener = Processes(session.config, serving_words(settings, bound.getsockname()[1]), processes, ready)
 
     def end() -> None:
-        listener.should_exit = True
+        listener.end()
         if worker is not None:
             worker.stop()
 
@@ -147,6 +175,8 @@ def serve(session: Session, settings: Settings, slots: int | None = None, *, bro
         with ended_by_signal(end):
             if worker is not None:
                 worker.start(end)
+            if serve_fd is not None:
+                end_with_parent(end)
             listener.run(sockets=[bound])
     finally:
         bound.close()
@@ -156,6 +186,15 @@ def serve(session: Session, settings: Settings, slots: int | None = None, *, bro
     if worker is not None and worker.failed is not None:
         raise worker.failed
     return 0
+
+
+def serving_words(settings: Settings, port: int) -> list[str]:
+    """The command of a process that answers as these settings say."""
+    policy = settings.policy
+    words = ["server", "--host", settings.host, "--port", str(port)]
+    words += [] if settings.public_url is None else ["--public-url", settings.public_url]
+    words += ["--tokens"] if policy.tokens else []
+    return words + [word for proxy in policy.proxies for word in ("--proxy", proxy)]
 
 
 @contextmanager

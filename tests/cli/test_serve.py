@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -40,6 +42,23 @@ def started(shell: Shell, *words: str) -> Iterator[tuple[subprocess.Popen[bytes]
         if process.poll() is None:
             process.kill()
         process.communicate(timeout=DEADLINE_S)
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes that answer for this one."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == pid and b"--serve-fd" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+def lives(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def test_up_carries_a_task_to_its_end_over_http_alone(shell: Shell):
@@ -98,6 +117,35 @@ def test_sigterm_ends_open_streams_and_does_not_wait_for_idle_connections(shell:
                 for _ in lines:
                     pass
             assert process.wait(DEADLINE_S) == 0
+
+
+def test_processes_share_one_address_and_end_with_the_command(shell: Shell):
+    with started(shell, "server", "--processes", "2") as (process, told):
+        pids = children_of(process.pid)
+        assert len(pids) == 2 and told["pid"] == process.pid
+        with httpx.Client(base_url=told["url"], timeout=DEADLINE_S) as client:
+            path = client.post("/v1/tasks", json=ASKING_JSON).headers["location"]
+            assert client.get(path).json()["status"] == "queued"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(DEADLINE_S) == 0
+    assert not any(map(lives, pids))
+
+
+def test_a_process_that_is_killed_is_replaced(shell: Shell):
+    with started(shell, "up", "--no-browser", "--processes", "1") as (process, told):
+        [pid] = serving = children_of(process.pid)
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: children_of(process.pid) not in ([], serving))
+        with httpx.Client(base_url=told["url"], timeout=DEADLINE_S) as client:
+            path = client.post("/v1/tasks", json=ASKING_JSON).headers["location"]  # the socket was open all the time
+            until(lambda: client.get(path).json()["status"] == "waiting_user")
+
+
+def test_processes_do_not_outlive_a_command_that_is_killed(shell: Shell):
+    with started(shell, "server", "--processes", "2") as (process, _):
+        pids = children_of(process.pid)
+        process.kill()
+        until(lambda: not any(map(lives, pids)))
 
 
 def test_on_another_address_it_does_not_start_without_a_token(shell: Shell):

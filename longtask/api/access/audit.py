@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-
-from anyio import CapacityLimiter
 
 from longtask.api.batching import Batched
 from longtask.core.errors import LongTaskError, NotFound, Refused
@@ -27,7 +26,7 @@ class AuditWriter:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        thread = CapacityLimiter(1)
+        thread = ThreadPoolExecutor(1, "audit")
         self._begun = Batched(self._begin, thread)
         self._ended = Batched(self._end, thread)
 

@@ -20,7 +20,7 @@ from starlette.requests import HTTPConnection
 from longtask.api.access.roles import Caller, Role
 from longtask.api.problems import Problem
 
-__all__ = ["STATE", "Caller", "Needed", "Role", "caller_of", "needs", "unknown"]
+__all__ = ["STATE", "Caller", "Needed", "Role", "allowed", "caller_of", "needs", "unknown"]
 
 STATE = "caller"  # of a request: its Caller; not there for one who has shown no token
 
@@ -33,21 +33,26 @@ class Needed:
         self.role = role
 
     async def __call__(self, request: HTTPConnection) -> Caller:
-        caller = caller_of(request)
-        if not caller.may(self.role):
-            raise Problem(
-                403,
-                "forbidden",
-                "the role for this is missing",
-                f"caller {caller.shown} lacks the role {str(self.role)!r}; use a token that has it "
-                "(longtask token list shows them)",
-            )
-        return caller
+        return allowed(request, self.role)
 
 
 def needs(role: Role) -> Any:
     """A dependency of a route: gives the Caller.  Raises Problem 401, or 403 for one without the role."""
     return Depends(Needed(role))
+
+
+def allowed(request: HTTPConnection, role: Role) -> Caller:
+    """Who calls.  Raises Problem 401, or 403 for one without the role."""
+    caller = caller_of(request)
+    if not caller.may(role):
+        raise Problem(
+            403,
+            "forbidden",
+            "the role for this is missing",
+            f"caller {caller.shown} lacks the role {str(role)!r}; use a token that has it "
+            "(longtask token list shows them)",
+        )
+    return caller
 
 
 def caller_of(request: HTTPConnection) -> Caller:

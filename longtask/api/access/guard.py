@@ -32,7 +32,7 @@ from longtask.api.access import local
 from longtask.api.access.audit import AuditWriter
 from longtask.api.access.caller import STATE, unknown
 from longtask.api.access.limits import Buckets, Streams, network_of, too_deep
-from longtask.api.access.policy import Policy, came_from, trusted
+from longtask.api.access.policy import ARCHIVE_TYPES, ARCHIVES, Policy, came_from, trusted
 from longtask.api.access.roles import Caller, Role
 from longtask.api.access.tokens import KNOWN_S, Tokens
 from longtask.api.problems import MEDIA_TYPE, URN, Problem, problem_of
@@ -218,6 +218,7 @@ class Call:
         self._held: Message | None = None  # the start of an answer whose body says what came of it
         self._body: list[Message] = []  # read already
         self._counted = 0
+        self._filed = self._method == "POST" and self._path == ARCHIVES and _goes_to_a_file(self._headers)
         self._whole = False
         self._until = time.monotonic() + access.policy.body_s
         self._cut = asyncio.Event()  # the answer is ended from here
@@ -245,7 +246,7 @@ class Call:
             log.error("request.failed method=%s path=%s", self._method, self._matched()[0], exc_info=error)
             await self._refuse(Problem(500, "unexpected", "an unexpected error; the server's log tells more"))
         finally:
-            self._access.reading_bytes -= self._counted
+            self._access.reading_bytes -= 0 if self._filed else self._counted
             if self._streaming:
                 self._access.streams.leave(self._stream_of)
             if self._row is not None:  # the client is gone, or the server ends
@@ -323,7 +324,7 @@ class Call:
 
     @property
     def _body_max(self) -> int:
-        return self._policy.body_bytes_max
+        return self._policy.archive_bytes_max if self._filed else self._policy.body_bytes_max
 
     async def _read(self) -> bytes:
         parts: list[bytes] = []
@@ -339,7 +340,7 @@ class Call:
     def _count(self, message: Message) -> Message:
         size = len(message.get("body", b""))
         self._counted += size
-        self._access.reading_bytes += size
+        self._access.reading_bytes += 0 if self._filed else size
         self._whole = not message.get("more_body", False)
         if self._counted > self._body_max:
             raise self._too_large()
@@ -480,6 +481,13 @@ class Call:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
             self._ended = True
             self._cut.set()
+
+
+def _goes_to_a_file(headers: local.Headers) -> bool:
+    """Neither JSON, which the guard reads, nor with a key, by which the body is compared, as a whole in memory."""
+    kinds = local.values(headers, b"content-type")
+    typed = not kinds or kinds[0].partition(";")[0].strip().lower() in ARCHIVE_TYPES
+    return typed and not local.values(headers, b"idempotency-key")
 
 
 def check_json(body: bytes, depth_max: int) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from longtask.core.errors import BadPlan
 from longtask.core.policy import PLAN_BYTES_MAX
 
 Network = IPv4Network | IPv6Network
+
+ARCHIVES = "/v1/archives"  # what is sent here goes to a file, not into memory
+ARCHIVE_TYPES = ("application/gzip", "application/x-gzip", "application/octet-stream")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class Policy:
     proxies: tuple[str, ...] = ()
 
     body_bytes_max: int = 4 * PLAN_BYTES_MAX  # a plan as JSON text may be written with escapes
+    archive_bytes_max: int = 10_000_000_000  # of an archive that is imported
     bodies_bytes_max: int = 128_000_000  # of all requests that are being read just now
     body_s: float = 60.0  # so long may a body take to come
     json_depth_max: int = 100  # a plan needs ten
@@ -51,6 +56,7 @@ class Policy:
         return tuple(found)
 
 
+@lru_cache(maxsize=1_000)  # the same few addresses call again and again
 def trusted(address: str, networks: tuple[Network, ...]) -> bool:
     try:
         found = ip_address(address.partition("%")[0])
