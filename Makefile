@@ -13,7 +13,7 @@ ifneq ($(shell cat .venv/stamp 2>/dev/null),$(CURDIR))
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help venv page page-check demo test check ci sim crash chaos fetch agents mutants conformance screenshots bench load bench-peers format generate lock hooks clean
+.PHONY: help venv page page-check demo test check ci sim crash chaos fetch agents mutants modules conformance screenshots bench load bench-peers format generate lock hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -33,7 +33,9 @@ $(NODE_STAMP): ui/package.json ui/package-lock.json
 	cd ui && npm ci --no-audit --no-fund
 	@touch $@
 
-page-check: $(PAGE) ## types, drift of the API, component tests and size of the page
+page-check: ## types, drift of the API, component tests and size of the page
+	@command -v npm >/dev/null || { echo "page-check takes npm (Node 20.19 or newer), which is not on the PATH; all else of ci: make check mutants chaos"; exit 1; }
+	@$(MAKE) --no-print-directory $(PAGE)
 	cd ui && npm run --silent check && npm run --silent test && npm run --silent size
 
 demo: .venv/stamp ## carry a real migration to its end, model recorded, all else real
@@ -56,7 +58,7 @@ check: .venv/stamp ## format, lint, types, import layers, lock, generated files 
 ci: check page-check mutants chaos ## what CI runs after `make test`
 
 sim: .venv/stamp ## the simulator: SEEDS=n fresh seeds, or SEED=n again; DATABASE=postgresql; SPAWN=80 per cent of agents
-	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),300)) $(if $(DATABASE),--database $(DATABASE)) $(if $(SPAWN),--spawn $(SPAWN))
+	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),300)) $(if $(DATABASE),--database $(DATABASE)) $(if $(SPAWN),--spawn $(SPAWN)) $(if $(HANDS),--hands $(HANDS)) $(if $(TASK),--task $(TASK)) $(if $(FORKS),--forks $(FORKS))
 
 crash: .venv/stamp ## real processes killed at every named point
 	$(PY) -m pytest tests/crash -m "crash or not crash" $(T)
@@ -73,6 +75,9 @@ agents: fetch ## try all agents with a scripted model, those that are programs t
 mutants: .venv/stamp ## break the code on purpose; every mutant must be found
 	$(PY) -m tests.sim.mutants
 
+modules: .venv/stamp ## 200 modules, each moved by a task of its own, while things go wrong; counted outside the database (MODULES=n, from 20)
+	$(PY) examples/migrate-modules/modules.py --modules $(or $(MODULES),200)
+
 conformance: .venv/stamp ## what a store promises, on every database there is
 	$(PY) -m pytest tests/conformance -m "slow or not slow" $(T)
 
@@ -82,8 +87,8 @@ screenshots: .venv/stamp page ## pictures of the page for docs/page.md
 bench: .venv/stamp ## one JSON line for each workload
 	$(PY) -m bench
 
-load: .venv/stamp ## 200 submits a second while 100 streams are open, on both databases (SECONDS=n RATE=n STREAMS=n; about 6 minutes)
-	$(PY) -m bench.load $(if $(SECONDS),--seconds $(SECONDS)) $(if $(RATE),--rate $(RATE)) $(if $(STREAMS),--streams $(STREAMS))
+load: .venv/stamp ## 200 submits a second while 100 streams are open, on both databases, one process and two (RUN=name SECONDS=n RATE=n STREAMS=n; about 12 minutes)
+	$(PY) -m bench.load $(RUN) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(RATE),--rate $(RATE)) $(if $(STREAMS),--streams $(STREAMS))
 
 bench-peers: .venv/stamp ## the same work on LongTask and on its peers (ROUNDS=n MINUTES=m; about 90 minutes)
 	$(PY) -m bench.peers --rounds $(or $(ROUNDS),3) --minutes $(or $(MINUTES),90) --write-doc

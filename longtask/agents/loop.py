@@ -16,12 +16,11 @@ from longtask.agents.journal import Answer, Line, Seams
 from longtask.agents.outputs import mismatches
 from longtask.agents.policy import Verdict
 from longtask.agents.spawning import SPAWN, spawn
-from longtask.agents.tools import TOOLS, Toolbox
+from longtask.agents.tools import TOOLS, Toolbox, subject
 from longtask.core.model import Done, Failed, Json, JsonMap
 
 CORRECTIONS_MAX = 3  # a model that cannot answer in the wanted form after this will not
 SHOWN_CHARS_MAX = 2_000
-SUBJECTS = ("path", "pattern", "query", "name")  # of a tool's arguments: what it is about
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +165,7 @@ def title(call: ToolCall) -> str:
     """One line for people: what is about to be done."""
     if call.name == "shell":
         return f"$ {cut(str(call.args.get('command', '')))}\n"
-    subject = next((call.args[name] for name in SUBJECTS if name in call.args), "")
-    return f"{call.name} {cut(str(subject))}\n"
+    return f"{call.name} {cut(subject(call.name, call.args))}\n"
 
 
 def cut(text: str) -> str:

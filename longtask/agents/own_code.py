@@ -21,6 +21,7 @@ from typing import Any
 from longtask.agents.firm import Firm
 from longtask.agents.journal import Answer
 from longtask.core.errors import BadPlan
+from longtask.core.graph import did_you_mean
 from longtask.core.model import JsonMap
 
 CODE = "code"
@@ -45,7 +46,8 @@ def find(path: Any, option: str, root: Path) -> Any:
         raise BadPlan(f"option '{option}': there is no module '{error.name}': {where}") from error
     for part in name.split("."):
         if not hasattr(found, part):
-            raise BadPlan(f"option '{option}': '{module}' has no '{name}'")
+            hint = did_you_mean(part, (known for known in dir(found) if not known.startswith("_")))
+            raise BadPlan(f"option '{option}': '{module}' has no '{name}'{hint}")
         found = getattr(found, part)
     return found
 

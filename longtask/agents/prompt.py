@@ -23,7 +23,9 @@ def compose(
     failure: str | None = None,
     news: str | None = None,
     conflict: JsonMap | None = None,
+    plans: JsonMap | None = None,
 ) -> str:
+    """`plans`: it is a planner, and may add steps so: {stage, before, steps_max}."""
     parts = [prompt.strip()]
     if conflict:
         parts.append(_conflict(conflict))
@@ -34,7 +36,26 @@ def compose(
     if outputs:
         wanted = "\n".join(f"- {name}: {TYPES[word][0]}" for name, word in outputs.items())
         parts.append(f"When the work is done, answer with these outputs:\n{wanted}")
+    if plans is not None:
+        parts.append(_planning(plans))
     return "\n\n".join(part for part in parts if part)
+
+
+def _planning(plans: JsonMap) -> str:
+    """The language of plans, as far as a planner needs it."""
+    most = f"at most {plans['steps_max']} of them; " if "steps_max" in plans else ""
+    return f"""\
+`steps` is a list of steps that are added to this task and then run, {most}an empty list if nothing is left to do. A
+step is an object with
+
+- id: unique, small letters, digits and underscores, such as migrate_billing
+- exactly one of: run (a shell command), agent ({{"prompt": "what a coding agent is to do"}}), approval ({{"ask": "…"}})
+- needs (optional): ids of steps that must have completed; only of steps that stand before it in the list, and of steps
+  of the task; without it a step waits for the stages before its own
+- timeout (optional): such as "30m"; retry (optional): how often to try again
+
+Agents see the repository, not this conversation: write into each prompt all that it has to know. What is wrong with the
+list comes back to you."""
 
 
 def news_of(cause: JsonMap | None) -> str | None:

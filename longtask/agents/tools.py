@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import json
 import os
 import re
 import stat
@@ -33,6 +34,12 @@ ENTRIES_MAX = 500
 SHELL_TIMEOUT_S = 600
 SHELL_TIMEOUT_MAX_S = 6 * 3600
 NOT_SEARCHED = frozenset({".git", "node_modules", ".venv", "__pycache__"})
+SUBJECTS = {  # of our own tools: the argument that says what a call is about
+    **dict.fromkeys(("read", "list", "write", "edit", "delete"), "path"),
+    "search": "pattern",
+    "find": "query",
+    "skill": "name",
+}
 
 
 class ToolError(Exception):
@@ -367,3 +374,10 @@ TOOLS: Mapping[str, Tool] = {
         ),
     )
 }
+
+
+def subject(name: str, args: JsonMap) -> str:
+    """What a call is about; of a tool that is not ours all that it is called with."""
+    if name in SUBJECTS and SUBJECTS[name] in args:
+        return str(args[SUBJECTS[name]])
+    return json.dumps(args, ensure_ascii=False) if args else ""

@@ -19,16 +19,36 @@ from longtask.api.callbacks import routes as callbacks
 from longtask.api.description import describe
 from longtask.api.idempotency import Idempotency
 from longtask.api.problems import Document
-from longtask.api.routes import access, approvals, artifacts, events, installation, steps, tasks, workspaces
+from longtask.api.routes import (
+    access,
+    approvals,
+    archives,
+    artifacts,
+    code,
+    events,
+    forks,
+    hands,
+    installation,
+    steps,
+    tasks,
+    turns,
+    workspaces,
+)
 from longtask.api.server import Server
+from longtask.api.shortway import ShortWay
 from longtask.api.streams import routes as streams
 from longtask.api.workers import routes as workers
 
 ROUTERS: tuple[Callable[[Server], APIRouter], ...] = (
     tasks.router,
     steps.router,
+    turns.router,
+    hands.router,
+    forks.router,
     approvals.router,
     artifacts.router,
+    code.router,
+    archives.router,
     events.router,
     workspaces.router,
     installation.router,
@@ -65,6 +85,7 @@ def create_app(server: Server) -> FastAPI:
     )
     app.state.server = server
     problems.install(app)
+    app.add_middleware(ShortWay, ways=tasks.short_ways(server))
     app.add_middleware(Idempotency, store=server.parts.store)
     app.add_middleware(Guard, access=server.access)  # the last one stands in front
     for make in ROUTERS:

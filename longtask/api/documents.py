@@ -53,15 +53,38 @@ class TaskEntry(Shape):
         examples=["waiting_user"],
     )
     percent: int = Field(ge=0, le=100, examples=[62])
+    stage: str | None = Field(description="The one that runs; null: it has ended.", examples=["build"])
+    cost_micros: int
+    tokens: int
     created_at: Instant
     ended_at: Instant | None
     created_by: str = Field(examples=["ann"])
+    parent: str | None = Field(default=None, description="The task for whose step it was made; null: for none.")
+    parent_step: str | None = None
+
+
+class Asks(Shape):
+    step: str
+    text: str
+    who: list[str] = Field(description="Who may decide; empty: anybody who may decide on this task.")
+    since: Instant | None
+
+
+class ListedTask(TaskEntry):
+    asks: Asks | None = Field(description="What it has asked somebody for longest; null: nothing.")
 
 
 class Told(Shape):
     done: int
     total: int = Field(description="0: not known.")
     text: str
+
+
+class Child(Shape):
+    task: str = Field(examples=[TASK_ID])
+    handle: str = Field(examples=["migrate-13"])
+    status: str
+    percent: int = Field(ge=0, le=100)
 
 
 class StepEntry(Shape):
@@ -74,6 +97,7 @@ class StepEntry(Shape):
     )
     owner: str | None = Field(description="The step that a fix, a conflict or an item of a for_each belongs to.")
     attempt: int = Field(description="The newest; 0: none yet.")
+    taken_by: str | None = Field(description="The person who works on it by hand.")
     run: int
     rounds: int
     began_at: Instant | None
@@ -88,6 +112,7 @@ class StepEntry(Shape):
     ask: int | None
     commit: str | None
     result: Json = Field(description='Its outputs; a large one stands as {"$artifact": digest}.')
+    child: Child | None = Field(default=None, description="Of a `task` step: the newest task that was made for it.")
     progress: Told | None
 
 
@@ -96,14 +121,19 @@ class StageEntry(Shape):
     status: str = Field(description="upcoming, ahead, running, completed, failed or skipped.")
 
 
+class ForkedFrom(Shape):
+    task: str = Field(examples=[TASK_ID])
+    step: str | None = Field(description="What it does again.")
+    seq: int = Field(description="Up to which event of that task it has taken it over.")
+
+
 class TaskTree(TaskEntry):
     state: str
     base: str | None
     head: str | None
-    cost_micros: int
-    tokens: int
     cost_limit_micros: int | None = Field(description="Null: there is none.")
     tokens_limit: int | None
+    forked_from: ForkedFrom | None = Field(default=None, description="Null: it is no fork.")
     stages: list[StageEntry]
     counts: dict[str, int] = Field(description="Steps by state and by what they wait for.")
     steps: list[StepEntry]
@@ -152,6 +182,21 @@ class Changes(Shape):
     files: list[FileChange]
 
 
+class FileEntry(Shape):
+    path: str = Field(examples=["shop/base.py"])
+    kind: str = Field(description="file or link; links are not followed.")
+    size_bytes: int
+    blob: str = Field(description="What git calls its bytes: the ETag without its quotes.")
+
+
+class Imported(Shape):
+    task: str = Field(examples=[TASK_ID])
+    handle: str = Field(examples=["shop-3"], description="With its number in this installation.")
+    status: str = Field(examples=["completed"])
+    again: bool = Field(description="This very archive was imported before.")
+    told: list[str] = Field(description="What could not be done, though the task is here.")
+
+
 class Acted(Shape):
     task: str = Field(examples=[TASK_ID])
     handle: str = Field(examples=["shop-12"])
@@ -161,9 +206,39 @@ class Acted(Shape):
     by: str | None = None
 
 
+class Grown(Acted):
+    steps: list[str] = Field(description="The keys of what was added.", examples=[["docs"]])
+
+
+class Forked(Acted):
+    forked_from: str = Field(description="The task that was forked.", examples=[TASK_ID])
+
+
+class Foreseen(Shape):
+    """Keys of steps of the plan, stage by stage."""
+
+    act: str = Field(description="fork, retry or reject.", examples=["fork"])
+    step: str = Field(examples=["migrate"])
+    again: list[str] = Field(description="These have been begun, and run again.")
+    begins: list[str] = Field(description="These have not been begun, and are to run.")
+    skipped: list[str] = Field(description="These will not run.")
+    kept: list[str] = Field(description="These have ended, and stay as they are.")
+    gone: list[str] = Field(description="These were added later than a fork looks, and are not in it.")
+    items_kept: dict[str, int] = Field(description="Of a `for_each` that runs again: how many items are kept.")
+    asks: bool = Field(description="A person is asked first whether it goes on.")
+    revised: bool = Field(description="A revision is put in front, and the question is asked again.")
+    seq: int = Field(description="Of a fork: the last event of the task that it takes over; else 0.")
+    head: str | None = Field(description="Of a fork: the commit that it begins from.")
+
+
 class StepDetail(StepEntry):
     task: str
     needs: list[str]
+    words: dict[str, Json] | None = Field(
+        default=None,
+        description="With `words`: what it is to do from its next attempt on; null: it cannot be edited.",
+        examples=[{"run": "make test", "timeout": "1h", "retry": 2}],
+    )
 
 
 class Attempt(Shape):
@@ -266,7 +341,7 @@ class Checked(Shape):
 # Named, so that the description names them.
 
 
-class TaskPage(Page[TaskEntry]):
+class TaskPage(Page[ListedTask]):
     pass
 
 
@@ -290,6 +365,10 @@ class ArtifactPage(Page[Artifact]):
     pass
 
 
+class FilePage(Page[FileEntry]):
+    pass
+
+
 class WorkspacePage(Page[Workspace]):
     pass
 
@@ -305,6 +384,9 @@ _TASK = {
     "goal": "Everything builds, and somebody has looked at it.",
     "status": "waiting_user",
     "percent": 50,
+    "stage": "steps",
+    "cost_micros": 0,
+    "tokens": 0,
     "created_at": 1_767_225_600_000,
     "ended_at": None,
     "created_by": "ann",
@@ -316,6 +398,7 @@ _STEP = {
     "state": "completed",
     "owner": None,
     "attempt": 1,
+    "taken_by": None,
     "run": 1,
     "rounds": 0,
     "began_at": 1_767_225_600_100,
@@ -335,16 +418,50 @@ _STEP = {
 _QUESTION = {"kind": "approval", "text": "Does this look right?", "digest": "5d41402abc4b2a76", "bind": "frozen"}
 EXAMPLES: dict[str, dict[str, Any]] = {
     "Acted": {"task": TASK_ID, "handle": "shop-12", "status": "running"},
-    "TaskPage": {"items": [_TASK], "next": "12"},
+    "Grown": {"task": TASK_ID, "handle": "shop-12", "status": "running", "steps": ["docs"]},
+    "Forked": {
+        "task": TASK_ID,
+        "handle": "shop-13",
+        "status": "running",
+        "step": "migrate",
+        "forked_from": "019b76da-a800-7000-8000-000000000000",
+    },
+    "Foreseen": {
+        "act": "fork",
+        "step": "migrate",
+        "again": ["migrate", "tests"],
+        "begins": ["review"],
+        "skipped": [],
+        "kept": ["analyse"],
+        "gone": [],
+        "items_kept": {},
+        "asks": False,
+        "revised": False,
+        "seq": 41,
+        "head": "9d2f3c1b7c4b0f6d1f0e4a5b6c7d8e9f0a1b2c3d",
+    },
+    "TaskPage": {
+        "items": [
+            {
+                **_TASK,
+                "asks": {
+                    "step": "review",
+                    "text": "Does this look right?",
+                    "who": [],
+                    "since": 1_767_225_681_000,
+                },
+            }
+        ],
+        "next": "12",
+    },
     "TaskTree": {
         **_TASK,
         "state": "active",
         "base": "9d2f3c1b7c4b0f6d1f0e4a5b6c7d8e9f0a1b2c3d",
         "head": "9d2f3c1b7c4b0f6d1f0e4a5b6c7d8e9f0a1b2c3d",
-        "cost_micros": 0,
-        "tokens": 0,
         "cost_limit_micros": 5_000_000,
         "tokens_limit": None,
+        "forked_from": None,
         "stages": [{"name": "steps", "status": "running"}],
         "counts": {"steps": 3, "open": 2, "wait_user": 1},
         "steps": [_STEP],
@@ -420,6 +537,17 @@ EXAMPLES: dict[str, dict[str, Any]] = {
                 "size_bytes": 1_204,
                 "media_type": "text/markdown",
                 "step": "report",
+            }
+        ],
+        "next": None,
+    },
+    "FilePage": {
+        "items": [
+            {
+                "path": "shop/base.py",
+                "kind": "file",
+                "size_bytes": 1_204,
+                "blob": "5716ca5987cbf97d6bb54920bea6adde242d87e6",
             }
         ],
         "next": None,

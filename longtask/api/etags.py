@@ -60,6 +60,11 @@ def changed(document: Mapping[str, Any]) -> Problem:
     )
 
 
+def changing(told: str) -> Problem:
+    """What was shown is not what will be asked, and what that is nobody knows yet."""
+    return Problem(412, "changed", "what is asked has changed", f"{told}; look at it again in a moment")
+
+
 def matches(request: Request, version: str) -> bool:
     """The caller has this version already: 304 will do."""
     given = request.headers.get("if-none-match", "")

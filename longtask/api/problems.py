@@ -115,16 +115,25 @@ def problem_of(error: LongTaskError) -> Problem:
     return Problem(status, slug, title, str(error), extra, headers)
 
 
+def response_to(error: Problem | LongTaskError | HTTPException) -> JSONResponse:
+    if isinstance(error, LongTaskError):
+        return problem_of(error).response()
+    if isinstance(error, Problem):
+        return error.response()
+    if isinstance(error.__cause__, Problem):  # in the only form that the framework lets through while it reads
+        return error.__cause__.response()
+    slug, title = OF_HTTP.get(error.status_code, ("http", "the request was not carried out"))
+    return Problem(error.status_code, slug, title, str(error.detail), headers=error.headers).response()
+
+
 def install(app: FastAPI) -> None:
     """Every error that leaves a route becomes a problem."""
 
     @app.exception_handler(Problem)
-    def of_ours(request: Request, error: Problem) -> JSONResponse:
-        return error.response()
-
     @app.exception_handler(LongTaskError)
-    def of_longtask(request: Request, error: LongTaskError) -> JSONResponse:
-        return problem_of(error).response()
+    @app.exception_handler(HTTPException)
+    async def of_known(request: Request, error: Problem | LongTaskError | HTTPException) -> JSONResponse:
+        return response_to(error)
 
     @app.exception_handler(RequestValidationError)
     def of_values(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -133,13 +142,6 @@ def install(app: FastAPI) -> None:
         ][:PROBLEMS_MAX]
         text = "; ".join(f"{one['path']}: {one['message']}" for one in found[:3])
         return Problem(422, "bad-value", "a value breaks the rules", text, {"problems": found}).response()
-
-    @app.exception_handler(HTTPException)
-    def of_framework(request: Request, error: HTTPException) -> JSONResponse:
-        if isinstance(error.__cause__, Problem):  # in the only form that the framework lets through while it reads
-            return error.__cause__.response()
-        slug, title = OF_HTTP.get(error.status_code, ("http", "the request was not carried out"))
-        return Problem(error.status_code, slug, title, str(error.detail), headers=error.headers).response()
 
     @app.exception_handler(Exception)
     def of_nobody(request: Request, error: Exception) -> JSONResponse:

@@ -54,7 +54,7 @@ def url_of(bound: socket.socket) -> str:
 
 
 class Listener(uvicorn.Server):
-    """Ends when `should_exit` is set.  Signals are its caller's."""
+    """Runs until `end`.  Signals are its caller's."""
 
     def __init__(self, server: Server, ready: Callable[[], None] = lambda: None) -> None:
         self._server, self._ready = server, ready
@@ -70,6 +70,9 @@ class Listener(uvicorn.Server):
                 **uvicorn_options(server.settings.policy),
             )
         )
+
+    def end(self) -> None:
+        self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

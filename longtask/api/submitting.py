@@ -18,13 +18,14 @@ from longtask import plan
 from longtask.api import origins
 from longtask.api.access.caller import Caller
 from longtask.api.origins import at_home
-from longtask.api.problems import Problem
+from longtask.api.problems import Document, Problem
 from longtask.api.server import Server
 from longtask.api.sight import Name
 from longtask.core.errors import BadPlan, NotFound
 from longtask.core.graph import Graph
 from longtask.core.model import Kind, Task
 from longtask.core.policy import PLAN_BYTES_MAX
+from longtask.views.documents import acted_map
 from longtask.workspace import origin
 from longtask.workspace.exchange import HubLacks
 from longtask.workspace.repo import Dirty
@@ -112,6 +113,15 @@ def submit(server: Server, caller: Caller, content: bytes, chosen: Choices, requ
     )
 
 
+def answered(
+    server: Server, caller: Caller, request: Request, content: bytes, chosen: Choices, request_key: str | None
+) -> Document:
+    """`submit`, and what a request for it is answered."""
+    task = submit(server, caller, content, chosen, request_key)
+    request.state.task_id = task.id  # for the audit
+    return Document(acted_map(task), 201, {"Location": f"/v1/tasks/{task.id}"})
+
+
 def of_request(caller: Caller, key: str | None) -> str | None:
     """The key of a task that a request with this key has made: should the server die before its answer is kept, the
     repeated request still makes no second one."""
@@ -127,7 +137,7 @@ def with_secrets(graph: Graph, more: tuple[str, ...]) -> Graph:
 
 def refuse_relative(graph: Graph, caller: Caller) -> None:
     """Raises BadPlan for a recording that is named from the folder of the plan."""
-    for spec in graph.specs:
+    for spec in plan.all_specs(graph):
         given = str(spec.body.get("recording") or "") if spec.kind is Kind.AGENT else ""
         if given and "${{" not in given and not (Path(given).is_absolute() and at_home(caller)):
             raise BadPlan(

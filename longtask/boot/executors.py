@@ -138,9 +138,14 @@ def executors(parts: Parts, places: LaterPlaces) -> Mapping[Kind, Executor]:
 
         return ForEachExecutor(language.expand, records)
 
+    def task() -> Executor:
+        from longtask.steps.task import TaskExecutor
+
+        return TaskExecutor(language.render, records)
+
     return Executors({
         **carriers(language, places, parts.artifacts.path), Kind.APPROVAL: approval, Kind.WAIT: wait,
-        Kind.ARTIFACT: artifact, Kind.FOR_EACH: for_each, Kind.CALL: call,
+        Kind.ARTIFACT: artifact, Kind.FOR_EACH: for_each, Kind.CALL: call, Kind.TASK: task,
     })  # fmt: skip
 
 

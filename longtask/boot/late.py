@@ -9,7 +9,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from longtask.core.model import Json, JsonMap
+from longtask.core.grow import Growth
+from longtask.core.model import Json, JsonMap, StepSpec, Task
+from longtask.engine.scope import Edited
 
 LOADING = threading.RLock()
 
@@ -34,6 +36,18 @@ class Language:
             from longtask.plan import expressions
 
         return expressions.expand(items, scope)
+
+    def growth(self, raw: Json, task: Task, plan: str | None) -> Growth:
+        with LOADING:
+            from longtask.plan.growth import growth_from
+
+        return growth_from(raw, task, plan)
+
+    def edited(self, key: str, old: StepSpec, words: Json, task: Task, plan: str | None) -> Edited:
+        with LOADING:
+            from longtask.plan.edit import edited
+
+        return edited(key, old, words, task, plan)
 
 
 def read_document(path: Path) -> Json:

@@ -76,7 +76,8 @@ class GitMerger:
         if task.head is None or not task.workspace_id:
             return
         workspace = self.workspace(task.workspace_id)
-        branch = branch_of(task) if task.head != task.base else None
+        # what a child has merged appears with its parent's work
+        branch = branch_of(task) if task.head != task.base and task.parent is None else None
         with self._moving:
             if not self._positions_since(workspace, time.monotonic() - FOLLOW_AGAIN_S).is_at(
                 task.id, task.head, branch

@@ -14,6 +14,7 @@ from longtask.config import Config
 from longtask.core.errors import StoreError
 from longtask.core.model import Json
 from longtask.engine.desk import Desk
+from longtask.engine.hands import Hands
 from longtask.engine.records import TaskRecords
 from longtask.engine.scope import Scopes
 from longtask.store.artifacts import ArtifactStore
@@ -33,6 +34,7 @@ class Parts:
     records: TaskRecords
     expressions: Language
     desk: Desk
+    hands: Hands
     merger: GitMerger
 
 
@@ -46,8 +48,9 @@ def open_parts(config: Config) -> Parts:
     scopes = Scopes(store, read_json)
     language = Language()
     desk = Desk(store, scopes, language, new_id)
+    hands = Hands(store, scopes, language)
     records, merger = TaskRecords(store, scopes), GitMerger(config.home, config.hub)
-    return Parts(config, store, artifacts, scopes, records, language, desk, merger)
+    return Parts(config, store, artifacts, scopes, records, language, desk, hands, merger)
 
 
 def open_store(config: Config) -> Store:

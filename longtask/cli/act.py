@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from longtask.cli.background import ensure_worker
+from longtask.cli.fork import foresee
 from longtask.cli.help import commands
 from longtask.cli.session import TASK, Session
 from longtask.core.errors import BadPlan, Refused
@@ -88,6 +89,9 @@ def register(app: typer.Typer) -> None:
         tokens: Annotated[
             int | None, typer.Option(metavar="N", help="raise the limit of tokens to this", min=0)
         ] = None,
+        active: Annotated[
+            str | None, typer.Option(metavar="DURATION", help="raise the limit of active time to this, such as 12h")
+        ] = None,
     ) -> int:
         """Go on with a paused task, or with one that has reached a limit.
 
@@ -98,10 +102,13 @@ def register(app: typer.Typer) -> None:
         session: Session = ctx.obj
         session.outside_only("resume")
         found = session.task(task)
-        if cost_usd is not None or tokens is not None:
+        raised = (cost_usd, tokens, active) != (None, None, None)
+        if raised:
             micros = None if cost_usd is None else round(cost_usd * 1_000_000)
-            found = session.parts.desk.raise_budget(found.id, session.me, micros=micros, tokens=tokens)
-        if found.state is TaskState.PAUSED or (cost_usd is None and tokens is None):
+            active_ms = None if active is None else ms_of(active)
+            desk = session.parts.desk
+            found = desk.raise_budget(found.id, session.me, micros=micros, tokens=tokens, active_ms=active_ms)
+        if found.state is TaskState.PAUSED or not raised:
             found = session.parts.desk.resume(found.id, session.me)
         ensure_worker(session)
         return told(session, found, f"{handle(found)} goes on; watch: {session.command('watch', handle(found))}")
@@ -145,6 +152,7 @@ def register_steps(app: typer.Typer) -> None:
         ctx: typer.Context,
         task: Annotated[str, typer.Argument(help=TASK)],
         step: Annotated[str | None, typer.Argument(help="may be left out if only one can be retried")] = None,
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="only tell what would come back")] = False,
     ) -> int:
         """Take up a failed or cancelled step again, in place; to a question of the machine: try again.
 
@@ -154,13 +162,16 @@ def register_steps(app: typer.Typer) -> None:
             longtask retry @last tests
         """
         session: Session = ctx.obj
-        session.outside_only("retry")
+        if not dry_run:
+            session.outside_only("retry")
         found = session.task(task)
         row = (
             session.step(found, step)
             if step
             else one_to_retry(session, found, look(session.parts.store, found.id).steps)
         )
+        if dry_run:
+            return foresee(session, Ref(found.id, row.key), "retry")
         if row.state is StepState.WAITING and row.waiting_for is WaitingFor.USER:
             row = session.parts.desk.answer(Ref(found.id, row.key), "again", session.me, ask=row.ask)
         else:
@@ -204,6 +215,13 @@ def one_to_retry(session: Session, task: Task, rows: Sequence[Step]) -> Step:
         )
     names = ", ".join(repr(r.key) for r in found[:RETRIED_SHOWN])
     raise Refused(f"task {name!r}: {len(found)} steps could be retried ({names}); name one")
+
+
+def ms_of(text: str) -> int:
+    """Raises BadPlan."""
+    from longtask.plan.duration import duration_ms
+
+    return duration_ms(text)
 
 
 def payload_of(pairs: list[str], data: str | None) -> dict[str, Json]:

@@ -10,15 +10,18 @@ from typing import Annotated
 import typer
 
 from longtask.cli.background import ensure_worker
+from longtask.cli.fork import foresee
 from longtask.cli.help import commands
 from longtask.cli.paint import SGR
 from longtask.cli.session import TASK, Session, one_asking
 from longtask.core.errors import Refused
 from longtask.core.model import JsonMap, Question, Step, Task
+from longtask.engine.desk import Superseded
 from longtask.store.contract import Ref
 from longtask.views import reasons
-from longtask.views.changes import changes_map, range_of
+from longtask.views.changes import changes_map, end_of, range_of
 from longtask.views.documents import acted_map
+from longtask.views.files import commit_at
 from longtask.views.text import clean
 from longtask.views.words import handle
 
@@ -94,6 +97,9 @@ def register(app: typer.Typer) -> None:
         task: Annotated[str, typer.Argument(help=f"{TASK}; default: @last")] = "@last",
         step: Annotated[str | None, typer.Argument(help="what this step has changed, or asks about")] = None,
         stat: Annotated[bool, typer.Option("--stat", help="only names and numbers")] = False,
+        since: Annotated[
+            str | None, typer.Option(metavar="COMMIT", help="only what has changed since this commit of the task")
+        ] = None,
     ) -> int:
         """Show what the task has changed so far, or one step, as a patch.
 
@@ -106,11 +112,15 @@ def register(app: typer.Typer) -> None:
         session: Session = ctx.obj
         found = session.task(task)
         row = session.step(found, step) if step else None
+        if since is None:
+            base, head = range_of(found, row)
+        else:
+            base, head = commit_at(session.parts.merger.workspace, found, since), end_of(found, row)
+        workspace = session.parts.merger.workspace(found.workspace_id)
         if not stat and not session.json:
-            show_diff(session, found, row)
+            show_patch(session, workspace.diff(base, head))
             return 0
-        base, head = range_of(found, row)
-        changed = session.parts.merger.workspace(found.workspace_id).stat(base, head).files
+        changed = workspace.stat(base, head).files
         shown = changes_map(found, base, head, changed)
         if session.json:
             session.give(shown)
@@ -149,6 +159,7 @@ def register(app: typer.Typer) -> None:
         digest: Annotated[
             str | None, typer.Option(metavar="TEXT", help="only if this is the digest of what is shown")
         ] = None,
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="only tell what would become of it")] = False,
     ) -> int:
         """Say no, with a reason; to a question of the machine: give up.
 
@@ -156,6 +167,9 @@ def register(app: typer.Typer) -> None:
             longtask reject @last review -m "keep the old names as aliases"
         """
         session: Session = ctx.obj
+        if dry_run:
+            found = session.task(task)
+            return foresee(session, Ref(found.id, one_asking(session, found, step).key), "reject")
         session.outside_only("reject")
         return _decide(session, task, step, False, reason, digest)
 
@@ -168,7 +182,11 @@ def _decide(session: Session, name: str, key: str | None, yes: bool, text: str, 
     fitting = reasons.answers(step) if question else None
     word = word_for(session, handle(task), step.key, fitting, approval, yes, text)
     ref = Ref(task.id, step.key)
-    row = session.parts.desk.answer(ref, word, session.me, ask=step.ask or None, digest=digest, text=text)
+    try:
+        row = session.parts.desk.answer(ref, word, session.me, ask=step.ask or None, digest=digest, text=text)
+    except Superseded:
+        ensure_worker(session)  # who asks anew
+        raise
     ensure_worker(session)
     task = session.task(task.id)
     if session.json:

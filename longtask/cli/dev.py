@@ -23,6 +23,7 @@ from longtask.views.text import clean
 if TYPE_CHECKING:
     from longtask.modelserver.playback import Request  # it loads the language of scripts
 
+OFFERED_SHOWN_MAX = 30
 Name = Annotated[str, typer.Argument(metavar="NAME", help=f"one of {', '.join(programs.KINDS)}")]
 
 
@@ -156,6 +157,9 @@ def _line(request: Request) -> str:
         turn += f", fault {cue.fault.kind}"
     elif request.calls:
         turn += f", calls {', '.join(request.calls)}"
+        offered = request.asked.tools if request.asked else {}
+        if strange := [name for name in request.calls if name not in offered]:
+            turn += f"; not offered: {', '.join(strange)}; there is {', '.join(sorted(offered)[:OFFERED_SHOWN_MAX])}"
     return clean(f"{request.path}: {turn}")
 
 

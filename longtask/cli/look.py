@@ -17,6 +17,7 @@ from longtask.core.errors import NotFound, Refused
 from longtask.core.model import Task
 from longtask.views import reasons
 from longtask.views.documents import picture_map, task_map
+from longtask.views.listing import listed_maps
 from longtask.views.picture import look
 from longtask.views.text import clean
 from longtask.views.words import duration, handle
@@ -37,6 +38,9 @@ def register(app: typer.Typer) -> None:
         before: Annotated[
             int, typer.Option("--before", metavar="N", help="older than the task whose handle ends in N", min=0)
         ] = 0,
+        children: Annotated[
+            bool, typer.Option("--children", help="with those that were made for steps of other tasks")
+        ] = False,
     ) -> int:
         """List tasks, newest first.
 
@@ -45,9 +49,11 @@ def register(app: typer.Typer) -> None:
             longtask ls --json | jq -r '.[] | select(.status == "waiting_user") | .handle'
         """
         session: Session = ctx.obj
-        tasks = session.parts.store.tasks(open_only=open_only, workspace_id=None, before=before, limit=limit)
+        tasks = session.parts.store.tasks(
+            open_only=open_only, workspace_id=None, before=before, limit=limit, children=children
+        )
         if session.json:
-            session.give([task_map(t) for t in tasks])
+            session.give(listed_maps(session.parts.store, tasks))
             return 0
         if not tasks:
             session.say("no tasks yet; begin with: longtask init, or: longtask demo")

@@ -21,7 +21,7 @@ from longtask.core.model import (
     WhenFailed,
 )
 from longtask.store.contract import Progress
-from longtask.views.picture import Picture
+from longtask.views.picture import Child, Picture
 
 
 def now_ms() -> int:
@@ -54,6 +54,7 @@ def _pictured(tree: TaskTree) -> Picture:
         created_by=tree["created_by"],
         created_at=tree["created_at"],
         ended_at=tree["ended_at"] or 0,
+        parent_step=tree.get("parent_step"),
         spent_micros=tree["cost_micros"],
         spent_tokens=tree["tokens"],
         budget_micros=tree["cost_limit_micros"],
@@ -72,6 +73,7 @@ def _pictured(tree: TaskTree) -> Picture:
             newest[owner] = max(expansion, newest.get(owner, 1))
     steps = []
     progress = {}
+    children = {}
     for entry in tree["steps"]:
         step = _step(entry)
         if step.key in newest:
@@ -80,7 +82,9 @@ def _pictured(tree: TaskTree) -> Picture:
         steps.append(step)
         if (told := entry["progress"]) is not None:
             progress[step.key] = Progress(step.key, step.attempt, told["done"], told["total"], told["text"])
-    return Picture(task, steps, progress, now_ms(), tree["steps_left_out"])
+        if (child := entry.get("child")) is not None:  # an older server does not say
+            children[step.key] = Child(**child)
+    return Picture(task, steps, progress, now_ms(), tree["steps_left_out"], children, tree.get("parent"))
 
 
 def _expansion(entry: StepEntry) -> tuple[str, int] | None:
@@ -108,6 +112,7 @@ def _step(entry: StepEntry) -> Step:
         reason=entry["reason"],
         because=entry["because"],
         attempt=entry["attempt"],
+        taken_by=entry.get("taken_by"),  # an older server does not say
         run=entry["run"],
         rounds=entry["rounds"],
         began_at=entry["began_at"] or 0,

@@ -44,9 +44,10 @@ def _any(*names: str) -> Callable[[Path], bool]:
     return lambda folder: any((folder / name).exists() for name in names)
 
 
-# What tells how a project is tested, first hit wins: (does it?, command, progress, set-up, folders that it fills).
+# What tells how a project is tested, first hit wins: (does it?, command, progress if one is sure of it, set-up, folders
+# that it fills).
 KINDS: tuple[tuple[Callable[[Path], bool], str, str, str, tuple[str, ...]], ...] = (
-    (_make_has_test, "make test", "n/m", "", ()),
+    (_make_has_test, "make test", "", "", ()),
     (_any("uv.lock"), "uv run pytest -q", "pytest", "uv sync", (".venv",)),
     (
         _any("pytest.ini", "pyproject.toml", "setup.py", "setup.cfg", "tox.ini"),
@@ -55,15 +56,15 @@ KINDS: tuple[tuple[Callable[[Path], bool], str, str, str, tuple[str, ...]], ...]
         "",
         (),
     ),
-    (lambda f: _npm_has_test(f) and (f / "package-lock.json").exists(), "npm test", "n/m", "npm ci", ("node_modules",)),
-    (_npm_has_test, "npm test", "n/m", "npm install", ("node_modules",)),
-    (_any("go.mod"), "go test ./...", "n/m", "", ()),
-    (_any("Cargo.toml"), "cargo test", "n/m", "", ()),
-    (_any("mvnw"), "./mvnw -q test", "n/m", "", ()),
-    (_any("pom.xml"), "mvn -q test", "n/m", "", ()),
-    (_any("gradlew"), "./gradlew test", "n/m", "", ()),
+    (lambda f: _npm_has_test(f) and (f / "package-lock.json").exists(), "npm test", "", "npm ci", ("node_modules",)),
+    (_npm_has_test, "npm test", "", "npm install", ("node_modules",)),
+    (_any("go.mod"), "go test ./...", "go", "", ()),
+    (_any("Cargo.toml"), "cargo test", "cargo", "", ()),
+    (_any("mvnw"), "./mvnw -B test", "maven", "", ()),
+    (_any("pom.xml"), "mvn -B test", "maven", "", ()),
+    (_any("gradlew"), "./gradlew test", "gradle", "", ()),
 )
-UNKNOWN = ('echo "put the command of your tests here"', "n/m", "", ())
+UNKNOWN = ('echo "put the command of your tests here"', "", "", ())
 STARTER = """\
 # A plan for LongTask.  Check it with `longtask plan check`, run it with `longtask run`.
 longtask: 1
@@ -79,8 +80,7 @@ stages:
     steps:
       - id: tests_before
         run: {command}
-        progress: {progress}
-        when_failed: continue  # how it stands now; a failure here is no failure of the task
+{progress}        when_failed: continue  # how it stands now; a failure here is no failure of the task
 
   # - name: change
   #   steps:
@@ -91,8 +91,7 @@ stages:
     steps:
       - id: tests
         run: {command}
-        progress: {progress}
-
+{progress}
   - name: decide
     steps:
       - id: review
@@ -119,7 +118,8 @@ def starter(folder: Path) -> str:
     if not name[0].isalpha():
         name = f"work-{name}"
     lines = f"  setup: {json.dumps(setup)}\n  cache: [{', '.join(cache)}]\n" if setup else ""
-    return STARTER.format(name=json.dumps(name), command=json.dumps(command), progress=progress, setup=lines)
+    told = f"        progress: {progress}\n" if progress else ""
+    return STARTER.format(name=json.dumps(name), command=json.dumps(command), progress=told, setup=lines)
 
 
 def register(app: typer.Typer) -> None:

@@ -41,13 +41,13 @@ def submit(
     parallel: int | None = None,
     key: str | None = None,
     secrets: tuple[str, ...] = (),
+    text: str | None = None,
 ) -> Task:
-    """Checks the plan, resolves its base and stores the task.  `secrets`: names beside the plan's own.
+    """Checks the plan, resolves its base and stores the task.  `secrets`: names beside the plan's own.  `text`: the
+    plan itself, as if it stood in `file`.
 
     Raises BadPlan, NotFound, Refused, WorkspaceError: then nothing was begun."""
-    if not file.is_file():
-        raise NotFound(f"plan {str(file)!r}: no such file; write a starter with: longtask init")
-    loaded = plan.load_file(file)
+    loaded = loaded_from(file, text)
     if name is not None:
         loaded.name = name
     if parallel is not None:
@@ -62,7 +62,7 @@ def submit(
     desk = session.parts.desk  # first of all: it makes our folder, for its owner alone
     if loaded.workspace is not None:
         workspace = Workspace.open(session.config.home, folder / (loaded.workspace.repo or "."), session.config.hub)
-        aside = (session.config.home, file.resolve())
+        aside = (session.config.home, file.resolve(), *plan.files_of(loaded))
         chosen = dirty or loaded.workspace.dirty or "refuse"
         found = workspace.base(base or loaded.workspace.base, cast(Dirty, chosen), aside)
         if found.note:
@@ -76,8 +76,30 @@ def submit(
         workspace_id=workspace_id,
         base=commit,
         idempotency_key=key,
-        plan_text=file.read_text(encoding="utf-8", errors="replace"),
+        plan_text=plan.whole_text(loaded, file.read_text(encoding="utf-8", errors="replace") if text is None else text),
     )
+
+
+def loaded_from(file: Path, text: str | None) -> plan.Plan:
+    """Raises BadPlan, NotFound."""
+    if text is not None:
+        return plan.load(text)
+    if not file.is_file():
+        raise NotFound(f"plan {str(file)!r}: no such file; write a starter with: longtask init")
+    return plan.load_file(file)
+
+
+def text_of(session: Session, file: Path, prompt: str | None, agent: str | None, model: str | None) -> str | None:
+    """The plan of a plain run; None: the plan is a file.  Raises BadPlan, NotFound."""
+    if prompt is None:
+        if agent or model:
+            raise BadPlan("--agent and --model are for -p TEXT; in a plan they stand in the plan")
+        return None
+    if file != Path(PLAN):
+        raise BadPlan(f"-p TEXT is a run without a plan, and {str(file)!r} is one; give one of them")
+    from longtask.cli.plain import plan_of
+
+    return plan_of(session, prompt, agent, model)
 
 
 def in_process(session: Session, slots: int, look: Callable[[Keep], int], lease_ms: int = LEASE_MS) -> int:
@@ -141,6 +163,14 @@ def register(app: typer.Typer) -> None:
             typer.Option(metavar="N", help="steps at once, of a worker that is started; default: 4", min=1, max=256),
         ] = 4,
         key: Annotated[str | None, typer.Option(metavar="TEXT", help="the same key returns the same task")] = None,
+        prompt: Annotated[
+            str | None,
+            typer.Option("-p", "--prompt", metavar="TEXT", help="no plan: one run of an agent; @FILE reads it"),
+        ] = None,
+        agent: Annotated[
+            str | None, typer.Option(metavar="NAME", help="with -p; default: LONGTASK_AGENT, or one that is found here")
+        ] = None,
+        model: Annotated[str | None, typer.Option(metavar="NAME", help="with -p, as the agent names it")] = None,
     ) -> int:
         """Run a plan, and watch.
 
@@ -151,8 +181,10 @@ def register(app: typer.Typer) -> None:
             longtask run
             longtask run plan.yaml --dirty include
             longtask run plan.yaml --detach --json | jq -r .handle
+            longtask run -p "fix the crash on an empty file" --agent claude-code
         """
         session: Session = ctx.obj
+        text = text_of(session, file, prompt, agent, model)
         if dirty is not None and dirty not in DIRTY:
             raise BadPlan(f"--dirty {dirty!r}: choose {', '.join(DIRTY)}")
         if foreground and detach:
@@ -167,6 +199,7 @@ def register(app: typer.Typer) -> None:
             name=name,
             parallel=parallel,
             key=key,
+            text=text,
         )
         session.submitting = False
         extra = ("--slots", str(slots))

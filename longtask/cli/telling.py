@@ -11,11 +11,12 @@ from longtask.core import events as e
 from longtask.core.model import Task
 from longtask.core.public import public
 from longtask.views.text import clean, first_line, gist
-from longtask.views.words import named
+from longtask.views.words import named, near_limit
 
 # Nothing that a person watching would miss: others of these tell the same.
 QUIET = frozenset({"step.ready", "longtask.recorded", "step.added", "agent.run.started", "artifact.created"})
-COLOURS = {"failed": "red", "cancelled": "red", "completed": "green", "required": "yellow", "waiting": "yellow"}
+COLOURS = {"failed": "red", "cancelled": "red", "completed": "green",
+           "required": "yellow", "waiting": "yellow", "near": "yellow"}  # fmt: skip
 TEXT_MAX = 160
 
 
@@ -70,6 +71,8 @@ def _public(task: Task, name: str, fields: Mapping[str, Any]) -> tuple[str, str,
 
 
 def _text(task: Task, name: str, fields: dict[str, Any]) -> str:
+    if name == "budget.near":
+        return near_limit(task, fields["which"], fields["used"], fields["limit"], step="step" in fields)
     question = fields.get("question")
     if isinstance(question, dict):
         if question.get("name"):

@@ -83,6 +83,8 @@ def _head(picture: Picture) -> Iterator[Line]:
     if used:
         line.append((f"  {used}", "yellow" if near and not task.ended else "dim"))
     yield line
+    if picture.parent is not None:
+        yield [(f"  for step {clean(str(task.parent_step))} of {picture.parent}", "dim")]
     if task.options.goal:
         yield [(f"  {clean(task.options.goal)}", "dim")]
 
@@ -201,15 +203,21 @@ def note(picture: Picture, step: Step) -> list[Piece]:
         parts.append((first_line(progress.text), "dim"))
     elif step.state is S.COMPLETED and isinstance(step.result, dict) and step.result.get("summary"):
         parts.append((first_line(step.result["summary"]), "dim"))
-    if step.attempt > 1 and step.kind not in ("approval", "for_each", "wait"):
+    if step.attempt > 1 and step.kind not in ("approval", "for_each", "wait", "task"):
         parts.append((f"attempt {step.attempt}", "dim"))
+    if step.state is S.RUNNING and step.taken_by is not None:
+        parts.append((f"taken by {clean(step.taken_by)}", "yellow"))
     if step.rounds:
         parts.append((f"round {step.rounds}", "dim"))
     if step.items and step.kind is not Kind.AGENT:
         parts.append((f"{step.items_ended:,}/{step.items:,} items", "dim"))
     elif step.items and step.state is S.BLOCKED:  # of what it has spawned last; when it goes on they say nothing of it
         parts.append((f"{step.items_ended}/{step.items} subagents", "dim"))
-    parts += _note_of_state(picture, step)
+    child = picture.children.get(step.key)
+    if child is not None:
+        parts.append((f"{child.handle} {child.status} {child.percent}%", status_colour(child.status)))
+    if child is None or step.state is not S.WAITING:
+        parts += _note_of_state(picture, step)
     spaced = [(("  " if i else "") + text, style) for i, (text, style) in enumerate(parts)]
     return spaced
 

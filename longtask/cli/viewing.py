@@ -23,7 +23,7 @@ from longtask.views import reasons
 from longtask.views.events import Agents, cloud_events
 from longtask.views.picture import Looker, Picture, look
 from longtask.views.text import gist
-from longtask.views.words import duration, handle, spent
+from longtask.views.words import duration, handle
 
 LOOK_EVERY_S = 0.2
 BUSY_SHARE = 4  # a look that takes long is made less often
@@ -81,7 +81,6 @@ class PlainView:
         self._agents = Agents(session.parts.store, task_id)
         self._told_at = time.monotonic()
         self._told_done = -1
-        self._warned = False
 
     def run(self, keep: Keep) -> int:
         """Until the task has ended, or waits for somebody, or `keep` says no."""
@@ -96,7 +95,6 @@ class PlainView:
             if page:
                 looks = 0
                 continue
-            self._warn_once(task)
             self._tell_many(task)
             if task.ended or not keep(task):
                 return self._end(store.get_task(self._task_id))
@@ -114,11 +112,6 @@ class PlainView:
         for line in event_lines(task, event, f"{(event.at - task.created_at) / 1000:7.1f}s", quiet=True):
             if not (many and line[2][0].strip() in MANY_QUIET):
                 self._session.say(line)
-
-    def _warn_once(self, task: Task) -> None:
-        if not self._warned and not self._silent and not self._session.json and task.within_budget and spent(task)[1]:
-            self._warned = True
-            self._session.say([(reasons.near_limit(task), "yellow")])
 
     def _tell_many(self, task: Task) -> None:
         """Of a large task a count now and then."""

@@ -19,13 +19,15 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import anyio
+import anyio.to_thread
 import httpx
 
-from longtask.client import streams, v1
+from longtask.client import archives, streams, v1
+from longtask.client.archives import FetchingArchive
 from longtask.client.course import Course, Limits, Tries
-from longtask.client.documents import CloudEvent
+from longtask.client.documents import CloudEvent, Imported
 from longtask.client.fetching import Fetching
-from longtask.client.request import Pages, Request, Turning
+from longtask.client.request import Pages, Request, Turning, document
 from longtask.client.shared import (
     CHUNK_BYTES,
     HOPELESS,
@@ -97,6 +99,8 @@ class AsyncClient(Shared):
     why = awaited(v1.why)
     changes = awaited(v1.changes)
     diff = awaited(v1.diff)
+    files = paged(v1.files)
+    file = awaited(v1.file)
     pause = awaited(v1.pause)
     resume = awaited(v1.resume)
     cancel = awaited(v1.cancel)
@@ -105,9 +109,17 @@ class AsyncClient(Shared):
     step = awaited(v1.step)
     attempts = paged(v1.attempts)
     output = paged(v1.output)
+    turns = paged(v1.turns)
     retry = awaited(v1.retry)
     cancel_step = awaited(v1.cancel_step)
     skip = awaited(v1.skip)
+    foresee = awaited(v1.foresee)
+    fork = awaited(v1.fork)
+    add = awaited(v1.add)
+    edit = awaited(v1.edit)
+    take = awaited(v1.take)
+    give_back = awaited(v1.give_back)
+    done = awaited(v1.done)
     approvals = awaited(v1.approvals)
     task_approvals = awaited(v1.task_approvals)
     approval = awaited(v1.approval)
@@ -150,13 +162,41 @@ class AsyncClient(Shared):
         """Fetches an artifact into a file: all of it, or nothing; what has come before it was cut is kept and gone on
         with, also by another call.  `digest`: these bytes of that name, not the newest."""
         target = Path(file)
-        fetching = Fetching(task, name, target, digest)
+        await self._gather(Fetching(task, name, target, digest))
+        return target
+
+    async def export_archive(self, task: str, file: str | os.PathLike[str]) -> Path:
+        """Fetches the archive of a task that has ended into a file, as `download` does."""
+        target = Path(file)
+        await self._gather(FetchingArchive(task, target))
+        return target
+
+    async def import_archive(self, file: str | os.PathLike[str]) -> Imported:
+        """Brings the task of an archive into the server's installation; the same archive may be sent again."""
+        course = self.course()
+        headers = {"Content-Type": archives.TYPE}
+        while True:
+            try:
+                got = await self._http.post(
+                    self.url + archives.ARCHIVES, headers=headers, content=_sent(file), timeout=self.working
+                )
+            except HOPELESS as error:
+                raise hopeless(error) from error
+            except httpx.RequestError as error:
+                wait = course.broken(error)
+            else:
+                answer = answer_of(got, got.content)
+                again = course.answered(answer)
+                if again is None:
+                    done: Imported = document(answer)
+                    return done
+                wait = again
+            await anyio.sleep(wait)
+
+    async def _gather(self, fetching: Fetching) -> None:
         tries, course = self.lasting()
         try:
-            while True:
-                wait = await self._fetch(fetching, tries, course)
-                if wait is None:
-                    return target
+            while (wait := await self._fetch(fetching, tries, course)) is not None:
                 await anyio.sleep(wait)
         finally:
             fetching.close()
@@ -164,7 +204,9 @@ class AsyncClient(Shared):
     async def _fetch(self, fetching: Fetching, tries: Tries, course: Course) -> float | None:
         """One connection; None: all of it is there."""
         try:
-            async with self._http.stream("GET", self.url + fetching.path, headers=fetching.headers) as got:
+            async with self._http.stream(
+                "GET", self.url + fetching.path, headers=fetching.headers, timeout=self.patience(fetching.made)
+            ) as got:
                 if got.status_code == NO_RANGE and fetching.refused_range():
                     return None
                 if not got.is_success:
@@ -235,3 +277,9 @@ class AsyncClient(Shared):
             except httpx.RequestError as error:
                 wait = course.broken(error)
             await anyio.sleep(wait or 0.0)
+
+
+async def _sent(file: str | os.PathLike[str]) -> AsyncGenerator[bytes, None]:
+    blocks = archives.blocks(file)
+    while block := await anyio.to_thread.run_sync(next, blocks, b""):
+        yield block

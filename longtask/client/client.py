@@ -22,11 +22,12 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from longtask.client import streams, v1
+from longtask.client import archives, streams, v1
+from longtask.client.archives import FetchingArchive
 from longtask.client.course import Course, Limits, Tries
-from longtask.client.documents import CloudEvent
+from longtask.client.documents import CloudEvent, Imported
 from longtask.client.fetching import Fetching
-from longtask.client.request import Pages, Request, Turning
+from longtask.client.request import Pages, Request, Turning, document
 from longtask.client.shared import (
     CHUNK_BYTES,
     HOPELESS,
@@ -94,6 +95,8 @@ class Client(Shared):
     why = blocking(v1.why)
     changes = blocking(v1.changes)
     diff = blocking(v1.diff)
+    files = paged(v1.files)
+    file = blocking(v1.file)
     pause = blocking(v1.pause)
     resume = blocking(v1.resume)
     cancel = blocking(v1.cancel)
@@ -102,9 +105,17 @@ class Client(Shared):
     step = blocking(v1.step)
     attempts = paged(v1.attempts)
     output = paged(v1.output)
+    turns = paged(v1.turns)
     retry = blocking(v1.retry)
     cancel_step = blocking(v1.cancel_step)
     skip = blocking(v1.skip)
+    foresee = blocking(v1.foresee)
+    fork = blocking(v1.fork)
+    add = blocking(v1.add)
+    edit = blocking(v1.edit)
+    take = blocking(v1.take)
+    give_back = blocking(v1.give_back)
+    done = blocking(v1.done)
     approvals = blocking(v1.approvals)
     task_approvals = blocking(v1.task_approvals)
     approval = blocking(v1.approval)
@@ -147,13 +158,41 @@ class Client(Shared):
         """Fetches an artifact into a file: all of it, or nothing; what has come before it was cut is kept and gone on
         with, also by another call.  `digest`: these bytes of that name, not the newest."""
         target = Path(file)
-        fetching = Fetching(task, name, target, digest)
+        self._gather(Fetching(task, name, target, digest))
+        return target
+
+    def export_archive(self, task: str, file: str | os.PathLike[str]) -> Path:
+        """Fetches the archive of a task that has ended into a file, as `download` does."""
+        target = Path(file)
+        self._gather(FetchingArchive(task, target))
+        return target
+
+    def import_archive(self, file: str | os.PathLike[str]) -> Imported:
+        """Brings the task of an archive into the server's installation; the same archive may be sent again."""
+        course = self.course()
+        headers = {"Content-Type": archives.TYPE}
+        while True:
+            try:
+                got = self._http.post(
+                    self.url + archives.ARCHIVES, headers=headers, content=archives.blocks(file), timeout=self.working
+                )
+            except HOPELESS as error:
+                raise hopeless(error) from error
+            except httpx.RequestError as error:
+                wait = course.broken(error)
+            else:
+                answer = answer_of(got, got.content)
+                again = course.answered(answer)
+                if again is None:
+                    done: Imported = document(answer)
+                    return done
+                wait = again
+            time.sleep(wait)
+
+    def _gather(self, fetching: Fetching) -> None:
         tries, course = self.lasting()
         try:
-            while True:
-                wait = self._fetch(fetching, tries, course)
-                if wait is None:
-                    return target
+            while (wait := self._fetch(fetching, tries, course)) is not None:
                 time.sleep(wait)
         finally:
             fetching.close()
@@ -161,7 +200,9 @@ class Client(Shared):
     def _fetch(self, fetching: Fetching, tries: Tries, course: Course) -> float | None:
         """One connection; None: all of it is there."""
         try:
-            with self._http.stream("GET", self.url + fetching.path, headers=fetching.headers) as got:
+            with self._http.stream(
+                "GET", self.url + fetching.path, headers=fetching.headers, timeout=self.patience(fetching.made)
+            ) as got:
                 if got.status_code == NO_RANGE and fetching.refused_range():
                     return None
                 if not got.is_success:

@@ -25,9 +25,27 @@ class TaskEntry(TypedDict):
     goal: str
     status: str
     percent: int
+    stage: str | None
+    cost_micros: int
+    tokens: int
     created_at: int
     ended_at: int | None
     created_by: str
+    parent: str | None
+    parent_step: str | None
+
+
+class Asks(TypedDict):
+    step: str
+    text: str
+    who: list[str]
+    since: int | None
+
+
+class ListedTask(TaskEntry):
+    """`asks`: what it has asked somebody for longest."""
+
+    asks: Asks | None
 
 
 class Told(TypedDict):
@@ -38,6 +56,13 @@ class Told(TypedDict):
     text: str
 
 
+class Child(TypedDict):
+    task: str
+    handle: str
+    status: str
+    percent: int
+
+
 class StepEntry(TypedDict):
     key: str
     kind: str
@@ -45,6 +70,7 @@ class StepEntry(TypedDict):
     state: str
     owner: str | None
     attempt: int
+    taken_by: str | None
     run: int
     rounds: int
     began_at: int | None
@@ -59,12 +85,28 @@ class StepEntry(TypedDict):
     ask: int | None
     commit: str | None
     result: Json
+    child: Child | None
     progress: Told | None
 
 
+class Grown(TypedDict):
+    """`steps`: the keys of what was added."""
+
+    task: str
+    handle: str
+    status: str
+    steps: list[str]
+    step: NotRequired[str]
+    answer: NotRequired[str]
+    by: NotRequired[str]
+
+
 class StepDetail(StepEntry):
+    """`words`: what it is to do, if they were asked for."""
+
     task: str
     needs: list[str]
+    words: NotRequired[dict[str, Json] | None]
 
 
 class StageEntry(TypedDict):
@@ -72,14 +114,21 @@ class StageEntry(TypedDict):
     status: str
 
 
+class ForkedFrom(TypedDict):
+    """`step`: what is done again; `seq`: up to which event of the task it has taken it over."""
+
+    task: str
+    step: str | None
+    seq: int
+
+
 class TaskTree(TaskEntry):
     state: str
     base: str | None
     head: str | None
-    cost_micros: int
-    tokens: int
     cost_limit_micros: int | None
     tokens_limit: int | None
+    forked_from: ForkedFrom | None
     stages: list[StageEntry]
     counts: dict[str, int]
     steps: list[StepEntry]
@@ -124,6 +173,25 @@ class Changes(TypedDict):
     files: list[FileChange]
 
 
+class FileEntry(TypedDict):
+    """`kind`: file, or link.  `blob`: what git calls its bytes."""
+
+    path: str
+    kind: str
+    size_bytes: int
+    blob: str
+
+
+class Imported(TypedDict):
+    """`again`: this very archive was imported before.  `told`: what could not be done, though the task is there."""
+
+    task: str
+    handle: str
+    status: str
+    again: bool
+    told: list[str]
+
+
 class Acted(TypedDict):
     task: str
     handle: str
@@ -131,6 +199,28 @@ class Acted(TypedDict):
     step: NotRequired[str]
     answer: NotRequired[str]
     by: NotRequired[str]
+
+
+class Forked(Acted):
+    forked_from: str
+
+
+class Foreseen(TypedDict):
+    """Keys of steps, stage by stage: those that run `again`, that begin, that will not run, that stay; of a fork, those
+    that are not in it (`gone`).  `seq` and `head`: what a fork begins from."""
+
+    act: str
+    step: str
+    again: list[str]
+    begins: list[str]
+    skipped: list[str]
+    kept: list[str]
+    gone: list[str]
+    items_kept: dict[str, int]
+    asks: bool
+    revised: bool
+    seq: int
+    head: str | None
 
 
 class Signalled(Acted):
@@ -160,6 +250,21 @@ class OutputChunk(TypedDict):
     at: int
     stream: str
     text: str
+
+
+class TurnEntry(TypedDict):
+    """`kind`: told, turn, tool, asked, spawned.  `body` None: it goes on.  `micros` None: no price is known."""
+
+    n: int
+    kind: str
+    name: str
+    attempt: int
+    tokens_in: int
+    tokens_out: int
+    micros: int | None
+    started_at: int | None
+    done_at: int | None
+    body: dict[str, Json] | None
 
 
 class Approval(TypedDict):

@@ -26,7 +26,9 @@ RANGE = re.compile(r"bytes ([0-9]+)-[0-9]+/([0-9]+)")
 
 class Fetching:
     """For each connection: send `path` with `headers`, call `connected`, and if it says so `take` what comes; `ended`
-    says whether all of it is there.  `close` in any case."""
+    says whether all of it is there.  `close` in any case.  `made`: the server makes it first, which takes its time."""
+
+    made = False
 
     def __init__(self, task: str, name: str, file: Path, digest: str | None) -> None:
         self._task, self._name, self._file, self._digest = task, name, file, digest
@@ -40,6 +42,10 @@ class Fetching:
         return artifact_path(self._task, self._name, self._digest)
 
     @property
+    def _what(self) -> str:
+        return f"artifact {self._name!r}"
+
+    @property
     def headers(self) -> dict[str, str]:
         # What comes packed has other lengths and places than what is kept.
         whole = {"Accept-Encoding": "identity"}
@@ -49,18 +55,18 @@ class Fetching:
         """A good answer has begun; False: leave it, and ask anew for what is missing.  Raises LongTaskError."""
         found = DIGEST.fullmatch(headers.get("etag", ""))
         if found is None:
-            raise LongTaskError(f"artifact {self._name!r}: the answer does not say which bytes it is about")
+            raise LongTaskError(f"{self._what}: the answer does not say which bytes it is about")
         if self._part is None:
             self._digest = found[1]
             self._open(found[1])
             if self._have:
                 return False
         elif found[1] != self._digest:
-            raise NotFound(f"artifact {self._name!r} has changed: {found[1]} is there, not {self._digest}")
+            raise NotFound(f"{self._what} has changed: {found[1]} is there, not {self._digest}")
         if status == 206:
             place = RANGE.fullmatch(headers.get("content-range", ""))
             if place is None or int(place[1]) != self._have:
-                raise LongTaskError(f"artifact {self._name!r}: bytes from {self._have} were asked for, others came")
+                raise LongTaskError(f"{self._what}: bytes from {self._have} were asked for, others came")
             self._size = int(place[2])
         else:
             self._begin_anew()
@@ -99,7 +105,7 @@ class Fetching:
             self._begin_anew()
             self.close()
             self._gathered.unlink(missing_ok=True)
-            raise LongTaskError(f"artifact {self._name!r}: what came is not what its hash says; fetch it again")
+            raise LongTaskError(f"{self._what}: what came is not what its hash says; fetch it again")
         try:
             self._part.flush()
             os.fsync(self._part.fileno())

@@ -15,6 +15,7 @@ from longtask.core.errors import BadPlan
 
 CHUNK_BYTES = 1 << 16
 NO_RANGE = 416
+WORKING_S = 3_600.0
 # A library's own mistakes in what it was told to send; to repeat them mends nothing.
 HOPELESS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 
@@ -49,10 +50,17 @@ class Shared:
             "trust_env": not is_here(self.url),  # no proxy stands between a machine and itself
             "headers": {"User-Agent": "longtask"},
         }
+        # What the server makes or checks before it answers; the connection is there, or breaks.
+        self.working = httpx.Timeout(WORKING_S, connect=connect_s)
         self.listening = httpx.Timeout(self.limits.silence_s, connect=connect_s)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
+
+    def patience(self, made: bool) -> httpx.Timeout:
+        """Of one answer; `made`: it is made first."""
+        timeout: httpx.Timeout = self.working if made else self.options["timeout"]
+        return timeout
 
     def course(self) -> Course:
         """Of one request."""

@@ -69,9 +69,12 @@ def tasks(
     by: str | None = None,
     before: int | None = None,
     limit: int | None = None,
-) -> Pages[d.TaskEntry]:
-    """Tasks, newest first.  `before`: older than the task with this number in its handle.  `limit`: at most so many."""
+    children: bool = False,
+) -> Pages[d.ListedTask]:
+    """Tasks, newest first.  `before`: older than the task with this number in its handle.  `limit`: at most so many.
+    `children`: with those that were made for steps of other tasks."""
     query = {"open": open or None, "status": tuple(status), "name": name, "workspace": workspace, "by": by}
+    query |= {"children": children or None}
     first = get(path("tasks", query={**query, "limit": min(limit or PAGE, PAGE)}), document)
     return Pages(first, limit, None if before is None else str(before))
 
@@ -96,14 +99,25 @@ def why(task: str, step: str | None = None) -> Request[list[d.Reason]]:
     return get(path("tasks", task, "why", query={"step": step}), items)
 
 
-def changes(task: str, step: str | None = None) -> Request[d.Changes]:
-    """Which files the task, or one step, has changed."""
-    return get(path("tasks", task, "diff", query={"step": step}), document)
+def changes(task: str, step: str | None = None, *, since: str | None = None) -> Request[d.Changes]:
+    """Which files the task, or one step, has changed.  `since`: only from this commit of the task on."""
+    return get(path("tasks", task, "diff", query={"step": step, "since": since}), document)
 
 
-def diff(task: str, step: str | None = None) -> Request[bytes]:
+def diff(task: str, step: str | None = None, *, since: str | None = None) -> Request[bytes]:
     """The same as a patch, byte for byte."""
-    return get(path("tasks", task, "patch", query={"step": step}), content)
+    return get(path("tasks", task, "patch", query={"step": step, "since": since}), content)
+
+
+def files(task: str, match: str = "**", *, at: str = "head") -> Pages[d.FileEntry]:
+    """The files that a commit of the task holds, by path.  `match`: such as `docs/*.md`; `**` is any path.  `at`: head,
+    base, or the full id of a commit of the task."""
+    return Pages(get(path("tasks", task, "files", query={"match": match, "at": at, "limit": PAGE}), document))
+
+
+def file(task: str, name: str, *, at: str = "head") -> Request[bytes]:
+    """The bytes of one of them.  Raises NotFound, also for a link; Refused for one that is too large."""
+    return get(path("tasks", task, "files", name, query={"at": at}), content)
 
 
 def pause(task: str, *, now: bool = False) -> Request[d.Acted]:
@@ -111,9 +125,11 @@ def pause(task: str, *, now: bool = False) -> Request[d.Acted]:
     return post(path("tasks", task, "pause"), document, {"now": now})
 
 
-def resume(task: str, *, cost_usd: float | None = None, tokens: int | None = None) -> Request[d.Acted]:
+def resume(
+    task: str, *, cost_usd: float | None = None, tokens: int | None = None, active_ms: int | None = None
+) -> Request[d.Acted]:
     """Goes on with a paused task; a limit is raised to this."""
-    return post(path("tasks", task, "resume"), document, _given(cost_usd=cost_usd, tokens=tokens))
+    return post(path("tasks", task, "resume"), document, _given(cost_usd=cost_usd, tokens=tokens, active_ms=active_ms))
 
 
 def cancel(task: str, *, reason: str = "") -> Request[d.Acted]:
@@ -150,6 +166,11 @@ def output(task: str, step: str, attempt: int) -> Pages[d.OutputChunk]:
     return Pages(get(where, document))
 
 
+def turns(task: str, step: str) -> Pages[d.TurnEntry]:
+    """The calls of an agent's newest run so far, the last of which may go on."""
+    return Pages(get(path("tasks", task, "steps", step, "turns", query={"limit": PAGE}), document))
+
+
 def retry(task: str, step: str) -> Request[d.Acted]:
     """Takes up a failed or cancelled step again, in place."""
     return post(path("tasks", task, "steps", step, "retry"), document)
@@ -163,6 +184,53 @@ def cancel_step(task: str, step: str) -> Request[d.Acted]:
 def skip(task: str, step: str) -> Request[d.Acted]:
     """Goes on without a step."""
     return post(path("tasks", task, "steps", step, "skip"), document)
+
+
+def add(
+    task: str,
+    steps: Sequence[Mapping[str, Any]],
+    *,
+    stage: str | None = None,
+    before: str | None = None,
+    after: str | None = None,
+) -> Request[d.Grown]:
+    """Adds steps, as a plan writes them, to a task that is under way.  `before`: a step that is to wait for them;
+    `after`: one that those without `needs` wait for.  Raises BadPlan, and then adds none."""
+    body = {"steps": list(steps), "stage": stage, "before": before, "after": after}
+    return post(path("tasks", task, "steps"), document, {k: v for k, v in body.items() if v is not None})
+
+
+def edit(task: str, step: str, words: Mapping[str, Any], *, retry: bool = False) -> Request[d.Acted]:
+    """Says anew what a step does that has not completed and does not run.  `retry`: and takes it up again."""
+    return post(path("tasks", task, "steps", step, "edit"), document, {"words": dict(words), "retry": retry})
+
+
+def take(task: str, step: str, *, hours: float = 24.0) -> Request[d.Acted]:
+    """Nobody else works on the step until the caller says that it is done, gives it back, or the time is over."""
+    return post(path("tasks", task, "steps", step, "take"), document, {"hours": hours})
+
+
+def give_back(task: str, step: str) -> Request[d.Acted]:
+    """A step that was taken is a worker's again."""
+    return post(path("tasks", task, "steps", step, "give-back"), document)
+
+
+def done(task: str, step: str, *, outputs: Mapping[str, Any] | None = None) -> Request[d.Acted]:
+    """What the caller did by hand is the step's outcome, without a change of the code."""
+    return post(path("tasks", task, "steps", step, "done"), document, {"outputs": outputs})
+
+
+def foresee(task: str, step: str, act: Literal["fork", "retry", "reject"]) -> Request[d.Foreseen]:
+    """What an act on a step would make stale; nothing is done."""
+    return get(path("tasks", task, "steps", step, "foreseen", query={"act": act}), document)
+
+
+def fork(task: str, step: str, *, key: str | None = None, idempotency_key: str | None = None) -> Request[d.Forked]:
+    """A new task that does the step again; what was done before it is taken over.
+
+    `key`: the same key returns the same fork, for as long as it is kept, also to another call."""
+    body = {"from": step} | ({} if key is None else {"key": key})
+    return post(path("tasks", task, "fork"), document, body, key=idempotency_key)
 
 
 # --- people -------------------------------------------------------------------------------------------------------
@@ -243,9 +311,10 @@ def artifact_path(task: str, name: str, digest: str | None) -> str:
     return path("tasks", task, "artifacts", name, query={"digest": digest})
 
 
-def journal(task: str, *, after: int = 0) -> Pages[d.CloudEvent]:
-    """What has happened to a task until now, oldest first; to follow it: `events`."""
-    return Pages(get(path("tasks", task, "events", query={"limit": PAGE}), document), start=str(after))
+def journal(task: str, *, after: int = 0, types: Sequence[str] = ()) -> Pages[d.CloudEvent]:
+    """What has happened to a task until now, oldest first; to follow it: `events`.  `types`: only such."""
+    query = {"limit": PAGE, "type": tuple(types)}
+    return Pages(get(path("tasks", task, "events", query=query), document), start=str(after))
 
 
 def workspaces() -> Request[list[d.Workspace]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .events import Fact
+from .family import Errand
 from .model import Edge, JsonMap, Lease, Step, StepSpec, StepState, Task
 
 
@@ -112,3 +113,4 @@ class Change:
     tickets_called: tuple[str, ...] = ()  # step keys
     tickets_closed: tuple[str, ...] = ()  # step keys
     artifacts: tuple[ArtifactRow, ...] = ()
+    errands: tuple[Errand, ...] = ()  # what this transaction leaves to be done to other tasks

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import events as e
+from . import family
 from .errors import LeaseLost, Refused
 from .graph import SYSTEM_KINDS
 from .machine import untold, verdict
@@ -26,6 +27,7 @@ from .model import (
     Edge,
     Expanded,
     Failed,
+    Json,
     JsonMap,
     Kind,
     Lease,
@@ -40,12 +42,14 @@ from .model import (
     StepSpec,
     StepState,
     Stopped,
+    SubTask,
     Task,
     TaskState,
     WaitingFor,
     WhenFailed,
 )
 from .policy import DEPTH_MAX, LEASE_MS, ROUNDS_MAX, TIMEOUT_SLACK_MS, backoff_ms
+from .spending import reached
 
 S = StepState
 
@@ -56,9 +60,13 @@ ANSWERS: dict[Question, tuple[str, ...]] = {
     Question.NO_FIX: ("again", "accept", "give_up"),
     Question.CONFLICT: ("resolve", "again", "give_up"),  # accepting would complete a step whose commit is on no branch
     Question.LIMIT: ("raise", "give_up"),
+    Question.PLAN: ("approve", "reject"),  # a rejected planner plans anew, with the reviewer's words
 }
 
+TAKEN_FROM = frozenset({Question.FAILED, Question.NO_FIX, Question.UNKNOWN, Question.LIMIT})
+
 STOP_CANCEL = "cancel"  # the one stop after which an attempt cannot complete any more
+STOP_BUDGET = "budget"  # agents give back at their next turn; what costs nothing runs on
 STOP_LIMIT = "limit"  # what its step may spend is spent: whoever gives back asks a person
 
 
@@ -108,6 +116,82 @@ def call(task: Task, step: Step, mutex: MutexView) -> tuple[e.Fact, ...]:
     if mutex.holder is not None or task.admits < (1 if step.pool == POOL_SYSTEM else 2):
         return ()
     return (e.StepWoken(step.key, {"mutex": step.question["mutex"]}, due_at=step.question["due_at"]),)
+
+
+def take(
+    task: Task,
+    step: Step,
+    spec: StepSpec,
+    by: str,
+    now: int,
+    lease_ms: int,
+    *,
+    owned_open: int = 0,
+    mutex: MutexView | None = None,
+) -> tuple[e.Fact, ...]:
+    """A person works on it by hand: ready, asking because it went wrong, failed or cancelled.
+
+    It holds no slot, and its task may be paused.  When `lease_ms` is over it is given back.  What restores it is not a
+    claim yet: the caller lets the row react, and takes it then.  Raises Refused."""
+    if step.gate or step.role is not Role.OWN:
+        raise Refused(f"step {step.key!r} belongs to {step.owner or 'its stage'!r}: take that one when it asks")
+    if step.kind in SYSTEM_KINDS:
+        raise Refused(f"step {step.key!r} is a {step.kind} step: there is nothing to work on by hand")
+    if step.state in (S.FAILED, S.CANCELLED):
+        return (*_reopen(task, step, by, "take", owned_open), e.StepRestored(step.key, by=by))
+    _loaded(task)
+    if task.ended or task.state is TaskState.CLOSING:
+        raise Refused(f"task {task.id!r} is {task.state}: nothing of it can be taken; fork it instead")
+    if spec.mutex is not None and (mutex is None or not mutex.free):
+        raise Refused(f"step {step.key!r} needs mutex {spec.mutex!r}, which others hold or queue for; take it later")
+    claimed = e.StepClaimed(step.key, step.attempt + 1, f"person:{by}", task.head, lease_ms, mutex=spec.mutex, by=by)
+    if step.state is S.READY:
+        return (claimed,)
+    if step.state is S.WAITING and (step.question or {}).get("kind") in TAKEN_FROM:
+        return (e.StepWoken(step.key, {"answer": "take", "by": by}, by=by, due_at=now), claimed)
+    if step.state is S.RUNNING and step.taken_by is not None:
+        raise Refused(f"step {step.key!r} is taken by {step.taken_by} already")
+    help = {
+        S.RUNNING: "a worker has it; cancel it or pause the task with --now, then take it",
+        S.BLOCKED: "it waits for other steps; take it when it is ready",
+        S.WAITING: f"it waits for {step.waiting_for}; answer, signal or skip it",
+    }.get(step.state, "its work is done")
+    raise Refused(f"step {step.key!r} is {step.state}: {help}")
+
+
+def give_back(step: Step, by: str, now: int) -> tuple[e.Fact, ...]:
+    """Whoever has taken it does not go on: it is ready again, and no budget is touched."""
+    if step.state is not S.RUNNING or step.taken_by is None:
+        raise Refused(f"step {step.key!r} is {step.state}: nobody has taken it")
+    return (e.StepReleased(step.key, step.attempt, f"given back by {by}", now),)
+
+
+def edit(task: Task, step: Step, spec: int, by: str, specs: Sequence[StepSpec], first: int) -> tuple[e.Fact, ...]:
+    """What it does from its next attempt on.  An approval that is being asked is asked anew.  Raises Refused."""
+    if step.gate or step.role is not Role.OWN:
+        raise Refused(f"step {step.key!r} belongs to {step.owner or 'its stage'!r}: edit that one")
+    if step.state in (S.RUNNING, S.MERGING, S.COMPLETED) or step.commit is not None:
+        help = (
+            "a completed step never runs again; fork the task before it" if step.commit is None else "its work is done"
+        )
+        help = "cancel it first, or pause the task with --now" if step.state is S.RUNNING else help
+        raise Refused(f"step {step.key!r} is {step.state}: {help}")
+    if step.state is S.SKIPPED and step.benign:
+        raise Refused(f"step {step.key!r} was not wanted and never runs; add another one")
+    if step.items and step.open:
+        raise Refused(f"step {step.key!r}: its items are under way; cancel it, edit it, retry it")
+    if task.doomed or task.state in (TaskState.COMPLETED, TaskState.CANCELLED, TaskState.CLOSING):
+        raise Refused(f"task {task.id!r} is {task.state}: nothing of it runs again; fork it instead")
+    if task.state is TaskState.FAILED:
+        raise Refused(f"task {task.id!r} has failed: edit step {step.key!r} and retry it in one go")
+    _loaded(task)
+    kind = (step.question or {}).get("kind")
+    if step.state is S.WAITING and (step.waiting_for is not WaitingFor.USER or kind == Question.CONFLICT):
+        raise Refused(f"step {step.key!r} waits for {step.waiting_for}; answer, signal, skip or cancel it first")
+    edited = e.StepEdited(step.key, spec, by, tuple(specs), first)
+    if step.state is S.WAITING and kind == Question.APPROVAL:
+        return (edited, e.StepWoken(step.key, {"superseded": True}, by=by))
+    return (edited,)
 
 
 def _newest(step: Step, attempt: int) -> None:
@@ -163,6 +247,11 @@ def finish(
             if signal is None:
                 return (parked,)
             return (parked, _woken(step.key, signal, now))
+        case SubTask():
+            if closing:
+                raise Refused(f"step {step.key!r}: its task is being cancelled, it has no child any more")
+            asked = family.park(task, step, outcome, now)
+            return _failed(task, step, spec, None, asked, now) if isinstance(asked, Failed) else (asked,)
         case Expanded():
             if closing:
                 raise Refused(f"step {step.key!r}: its task is being cancelled, it expands no more")
@@ -174,26 +263,24 @@ def finish(
             if closing:
                 return (e.StepCancelled(step.key, by="closing"),)
             if stop == STOP_LIMIT:
-                return ask_or_fail(task, step, Question.LIMIT, "its limit is reached: " + limit_of(spec, step.raises))
+                return ask_or_fail(task, step, Question.LIMIT, reached(task, step, spec))
             reason = outcome.reason if isinstance(outcome, Released) else (stop or "stopped")
             return (e.StepReleased(step.key, attempt, reason, now),)
     raise AssertionError(f"unknown outcome {outcome!r}")
 
 
-def spent_up(spec: StepSpec, raises: int, tokens: int, micros: int) -> bool:
-    """Whether a step that has spent so much has reached its own limit.  Each time that people raise it, it grows by
-    itself."""
-    limits = spec.body.get("limits") or {}
-    times = 1 + raises
-    over = [spent >= limits[name] * times for name, spent in (("tokens", tokens), ("micros", micros)) if name in limits]
-    return any(over)
-
-
-def limit_of(spec: StepSpec, raises: int) -> str:
-    limits, times = spec.body["limits"], 1 + raises
-    words = [f"{limits['tokens'] * times:,} tokens"] if "tokens" in limits else []
-    words += [f"{limits['micros'] * times / 1_000_000:.2f} USD"] if "micros" in limits else []
-    return " or ".join(words)
+def propose(
+    task: Task, step: Step, attempt: int, result: Json, reason: str, digest: str, stop: str | None
+) -> tuple[e.Fact, ...]:
+    """A planner has its steps, and the plan wants them seen before they are added.  Raises LeaseLost, Refused."""
+    _newest(step, attempt)
+    if stop == STOP_CANCEL:
+        raise Refused(f"step {step.key!r} is being cancelled: its outcome is not taken, report that it has stopped")
+    if task.state is TaskState.CLOSING:
+        return (e.StepCancelled(step.key, by="closing"),)
+    answers = list(ANSWERS[Question.PLAN])
+    question = {"kind": str(Question.PLAN), "reason": reason, "answers": answers, "digest": digest, "result": result}
+    return (e.HelpAsked(step.key, question, attempt),)
 
 
 def _failed(
@@ -353,6 +440,8 @@ def expire(
         return (e.StepCancelled(step.key, by="lease end"),)
     if lease.timeout_at is not None and lease.timeout_at <= now:
         return _failed(task, step, spec, fix, Failed(f"timeout: it ran longer than {spec.timeout_ms} ms"), now)
+    if step.taken_by is not None:
+        return (e.StepReleased(step.key, step.attempt, f"{step.taken_by}'s time is over", now),)
     gone = f"worker {lease.worker!r} is gone: its lease of attempt {lease.attempt} has ended"
     if not spec.repeatable:
         return ask_or_fail(task, step, Question.UNKNOWN, f"outcome unknown, and the step must not run twice; {gone}")
@@ -434,6 +523,10 @@ def answer(
         if word == "resolve" and commit is None:
             raise Refused(f"step {step.key!r}: resolving a conflict takes a commit that contains both sides")
         return (e.MergeResumed(step.key, now, commit, by=by),)
+    if kind is Question.PLAN:
+        if word == "approve":
+            return (e.StepCompleted(step.key, step.attempt, question["result"], by=by),)
+        return (e.StepWoken(step.key, {"answer": "again", "by": by, "text": text}, by=by, due_at=now),)
     if word == "give_up":
         return (e.StepFailed(step.key, _given_up(by, text), by=by),)
     if word == "accept":
@@ -483,7 +576,7 @@ def cancel_step(task: Task, step: Step, by: str) -> Move:
     _loaded(task)
     if task.state is TaskState.CLOSING:
         raise Refused(f"task {task.id!r} is being cancelled as a whole")
-    if step.state is S.RUNNING:
+    if step.state is S.RUNNING and step.taken_by is None:
         return Move(stops=((step.key, STOP_CANCEL),))
     return Move((e.StepCancelled(step.key, by),))
 
@@ -508,11 +601,14 @@ def _reopen(task: Task, step: Step, by: str, verb: str, owned_open: int) -> tupl
         raise Refused(f"step {step.key!r} failed and its failure was tolerated: others have gone on without it")
     if step.vetoes and not step.heedless:
         raise Refused(f"step {step.key!r}: a step that it needs has failed; {verb} that one first")
+    if task.parent is not None and (task.ended or task.state is TaskState.CLOSING):
+        raise Refused(
+            f"task {task.id!r} is {task.state} and belongs to a step of another one: {verb} step {task.parent_step!r} "
+            f"of task {task.parent!r} instead"
+        )
     if task.doomed or task.state in (TaskState.COMPLETED, TaskState.CANCELLED, TaskState.CLOSING):
         word = "failed fast" if task.doomed else str(task.state)
         raise Refused(f"task {task.id!r} is {word} and cannot be taken up again; fork it instead")
-    if task.parent is not None and task.state is TaskState.FAILED:
-        raise Refused(f"task {task.id!r} has a parent: {verb} step {task.parent_step!r} of {task.parent!r} instead")
     if owned_open:
         raise Refused(f"step {step.key!r}: steps of its last attempt are still being cancelled; try again in a moment")
     return (e.TaskReopened(step.key, by),) if task.state is TaskState.FAILED else ()
@@ -552,7 +648,7 @@ def pause(task: Task, by: str, why: int = 1) -> tuple[e.Fact, ...]:
 def resume(task: Task, by: str, why: int = 1) -> tuple[e.Fact, ...]:
     _open(task, "resumed")
     if task.state is TaskState.PAUSED and why == 1 and task.pauses & 2:
-        raise Refused(f"task {task.id!r} is paused by its parent {task.parent!r}: resume that one")
+        raise Refused(f"task {task.id!r} is held by its parent {task.parent!r}: resume that one, or raise its budget")
     if task.state is not TaskState.PAUSED or not task.pauses & why:
         raise Refused(f"task {task.id!r} is {task.state}: only a paused task can be resumed")
     return (e.TaskResumed(why, by),)
@@ -579,7 +675,7 @@ def sweep(task: Task, steps: Sequence[Step]) -> Move:
     told: dict[str, Step] = {}
     stops: list[tuple[str, str]] = []
     for step in steps:
-        if step.state is S.RUNNING:
+        if step.state is S.RUNNING and step.taken_by is None:
             stops.append((step.key, STOP_CANCEL))
         elif step.state in OPEN:
             facts.append(e.StepCancelled(step.key, by="task", told=True))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .model import (
+    Above,
     Edge,
     Json,
     JsonMap,
@@ -21,10 +22,39 @@ from .model import (
     Role,
     RunWhen,
     StepSpec,
+    StepState,
     TaskOptions,
     WaitingFor,
     WhenFailed,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What a row of a fork brings along from the task that it was forked from.
+
+    `state`: how it had ended there, for good; None: it is to run, and of a for_each the list is kept with the items
+    that had completed.  `attempt` and `base`: of the attempt that ended it.
+    """
+
+    state: StepState | None = None
+    attempt: int = 0
+    commit: str | None = None
+    result: Json = None
+    artifacts: tuple[JsonMap, ...] = ()
+    reason: str | None = None
+    because: str | None = None
+    benign: bool = False
+    waived: bool = False
+    base: str | None = None
+    began_at: int = 0
+    ended_at: int = 0
+    listing: Json = None
+    whole: int = 0
+    items: int = 0
+    items_next: int = 0
+    items_ended: int = 0
+    items_failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +82,7 @@ class NewStep:
     vetoes: int = 0
     omits: int = 0
     ready: bool = False
+    brought: Brought | None = None
 
 
 # --- growth -------------------------------------------------------------------------------------------------------
@@ -59,7 +90,9 @@ class NewStep:
 
 @dataclass(frozen=True, slots=True)
 class TaskSubmitted:
-    """The header and the first rows.  `more`: further rows follow; until the last of them the task is `loading`."""
+    """The header and the first rows.  `more`: further rows follow; until the last of them the task is `loading`.
+
+    `head`: of a fork, the commit that holds what it has taken over; None: `base`."""
 
     id: str
     name: str
@@ -72,11 +105,13 @@ class TaskSubmitted:
     parallel: int = 4
     parent: str | None = None
     parent_step: str | None = None
+    ancestors: tuple[Above, ...] = ()
     number: int = 0
     specs: tuple[StepSpec, ...] = ()
     steps: tuple[NewStep, ...] = ()
     edges: tuple[Edge, ...] = ()
     more: bool = False
+    head: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +150,7 @@ class StepClaimed:
     timeout_at: int | None = None
     runtime: str | None = None  # name and version of the agent runtime
     mutex: str | None = None  # taken with the claim, held by this attempt
+    by: str | None = None  # a person, who works on it by hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +325,18 @@ class StepRestored:
 
 
 @dataclass(frozen=True, slots=True)
+class StepEdited:
+    """What has not completed is to be done differently from the next attempt on.  `spec` is the number of its new spec;
+    `specs`, the first of which is `first_spec`, are new."""
+
+    step: str
+    spec: int
+    by: str
+    specs: tuple[StepSpec, ...] = ()
+    first_spec: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class GateOpened:
     step: str
 
@@ -322,7 +370,7 @@ class TaskReopened:
 
 @dataclass(frozen=True, slots=True)
 class UsageRecorded:
-    """Deltas.  `micros` None: the usage has no known price."""
+    """Deltas.  `micros` None: the usage has no known price.  `child`: a task below `step`, whose own journal has it."""
 
     step: str
     attempt: int
@@ -330,6 +378,7 @@ class UsageRecorded:
     tokens_out: int = 0
     micros: int | None = 0
     model: str | None = None
+    child: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +387,25 @@ class BudgetRaised:
     micros: int | None = None
     tokens: int | None = None
     active_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetNear:
+    """Of a limit of the task.  `which`: `tokens`, `micros` or `active_ms`, the unit of `used` and `limit`."""
+
+    which: str
+    used: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class LimitNear:
+    """Of a step's own limit.  `which`: `tokens`, `micros` or `requests`, the unit of `used` and `limit`."""
+
+    step: str
+    which: str
+    used: int
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,8 +439,9 @@ Fact = (
     TaskSubmitted | StepsAdded | StepUnblocked | StepHeld | StepClaimed | StepRetried | StepLost | StepReleased
     | StepParked | HelpAsked | StepWoken | MutexAwaited | FixRequested | StepExpanded | StepDelivered | StepMerged
     | MergeConflicted | MergeResumed | StepCompleted | StepFailed | StepCancelled | StepSkipped | StepRetired
-    | StepWaived | StepRestored | GateOpened | TaskPaused | TaskResumed | CancelRequested | TaskReopened
-    | UsageRecorded | BudgetRaised | BudgetExceeded | TaskDoomed | TaskCompleted | TaskFailed | TaskCancelled
+    | StepWaived | StepRestored | StepEdited | GateOpened | TaskPaused | TaskResumed | CancelRequested | TaskReopened
+    | UsageRecorded | BudgetRaised | BudgetNear | LimitNear | BudgetExceeded | TaskDoomed | TaskCompleted | TaskFailed
+    | TaskCancelled
 )  # fmt: skip
 
 FACTS: dict[str, type[Fact]] = {cls.__name__: cls for cls in Fact.__args__}
@@ -391,6 +460,7 @@ PUBLIC: dict[str, str] = {
     "StepFailed": "step.failed",
     "StepCancelled": "step.cancelled",
     "StepSkipped": "step.skipped",
+    "StepEdited": "step.edited",
     "GateOpened": "stage.completed",
     "TaskPaused": "longtask.paused",
     "TaskResumed": "longtask.resumed",
@@ -398,6 +468,8 @@ PUBLIC: dict[str, str] = {
     "TaskReopened": "longtask.reopened",
     "UsageRecorded": "longtask.recorded",
     "BudgetRaised": "longtask.raised",
+    "BudgetNear": "budget.near",
+    "LimitNear": "budget.near",
     "BudgetExceeded": "budget.exceeded",
     "TaskDoomed": "longtask.doomed",
     "TaskCompleted": "longtask.completed",

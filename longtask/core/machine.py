@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from . import events as e
+from . import family
 from .change import ArtifactRow, Change, MutexMoves, WaitRow
 from .model import (
     OPEN,
@@ -46,6 +47,7 @@ STEP: dict[StepState, dict[type[e.Fact], StepState]] = {
         e.StepSkipped: S.SKIPPED,
         e.StepRetired: S.SKIPPED,
         e.StepCancelled: S.CANCELLED,
+        e.StepEdited: S.BLOCKED,
     },
     S.READY: {
         e.StepClaimed: S.RUNNING,
@@ -53,6 +55,7 @@ STEP: dict[StepState, dict[type[e.Fact], StepState]] = {
         e.MutexAwaited: S.WAITING,
         e.StepRetired: S.SKIPPED,
         e.StepCancelled: S.CANCELLED,
+        e.StepEdited: S.READY,
     },
     S.RUNNING: {
         e.StepCompleted: S.COMPLETED,
@@ -74,6 +77,7 @@ STEP: dict[StepState, dict[type[e.Fact], StepState]] = {
         e.StepFailed: S.FAILED,
         e.StepRetired: S.SKIPPED,
         e.StepCancelled: S.CANCELLED,
+        e.StepEdited: S.WAITING,
     },
     S.MERGING: {
         e.StepMerged: S.COMPLETED,
@@ -82,9 +86,9 @@ STEP: dict[StepState, dict[type[e.Fact], StepState]] = {
         e.StepFailed: S.FAILED,
         e.StepCancelled: S.CANCELLED,
     },
-    S.FAILED: {e.StepRestored: S.BLOCKED, e.StepWaived: S.FAILED},
-    S.CANCELLED: {e.StepRestored: S.BLOCKED, e.StepWaived: S.CANCELLED},
-    S.SKIPPED: {e.StepRestored: S.BLOCKED},
+    S.FAILED: {e.StepRestored: S.BLOCKED, e.StepWaived: S.FAILED, e.StepEdited: S.FAILED},
+    S.CANCELLED: {e.StepRestored: S.BLOCKED, e.StepWaived: S.CANCELLED, e.StepEdited: S.CANCELLED},
+    S.SKIPPED: {e.StepRestored: S.BLOCKED, e.StepEdited: S.SKIPPED},
     S.COMPLETED: {},
 }
 
@@ -152,7 +156,7 @@ def _count(sums: list[int], step: Step, sign: int) -> None:
             sums[_PLACE["ready"]] += sign
             sums[_PLACE["ready_system"]] += sign * (step.pool == POOL_SYSTEM)
         elif state is S.RUNNING:
-            sums[_PLACE["running_system" if step.pool == POOL_SYSTEM else "running"]] += sign
+            sums[_PLACE["running_system" if step.slotless else "running"]] += sign
         elif state is S.MERGING:
             sums[_PLACE["merging"]] += sign
         elif state is S.WAITING:
@@ -181,7 +185,7 @@ def status(task: Task) -> str:
     if c.wait_user:
         return "waiting_user"
     if c.wait_task:
-        return "running"
+        return "running" if task.within_budget else "waiting_budget"  # its children are held with it
     if c.wait_ci:
         return "waiting_ci"
     if c.wait_event:
@@ -227,6 +231,35 @@ def _take(table: Mapping[type[e.Fact], State], state: State, fact: e.Fact, who: 
     return table[type(fact)]
 
 
+def _brought(row: Step, b: e.Brought) -> Step:
+    """A new row with what it brings along.  That it has ended is known to all from the first: nobody is told."""
+    row = row._replace(
+        listing=b.listing,
+        whole=b.whole,
+        items=b.items,
+        items_next=b.items_next,
+        items_ended=b.items_ended,
+        items_failed=b.items_failed,
+    )
+    if b.state is None:
+        return row
+    ended = row._replace(
+        state=b.state,
+        due_at=0,
+        attempt=b.attempt,
+        commit=b.commit,
+        result=b.result,
+        reason=b.reason,
+        because=b.because,
+        benign=b.benign,
+        waived=b.waived,
+        base=b.base,
+        began_at=b.began_at,
+        ended_at=b.ended_at,
+    )
+    return ended._replace(told=verdict(ended))
+
+
 class Draft:
     """A fold under way: rows and header as they become, and what the store must write beside them.
 
@@ -238,7 +271,7 @@ class Draft:
         self.rows: dict[str, Step] = {}  # those that have moved
         self.counted: dict[str, Step | None] = {}  # of rows that have moved since the last count: as they were then
         self.created = task is None
-        self.header = task
+        self.header_before = self.header = task
         self.now = now
         self.seq = 0 if task is None else task.seq
         self.facts: list[tuple[int, e.Fact]] = []
@@ -248,6 +281,7 @@ class Draft:
         self.leases: list[Lease] = []
         self.artifacts: list[ArtifactRow] = []
         self.doom: str | None = None
+        self.held = task is not None and family.held(task)
 
     def add(self, facts: Iterable[e.Fact], told: Mapping[str, Step] | None = None) -> None:
         """Facts, and rows with new bookkeeping, on top of what is there; then what the counters bring about."""
@@ -256,6 +290,10 @@ class Draft:
         for fact in facts:
             self.apply(fact)
         self._recount()
+
+    def mark(self, **marks: Any) -> None:
+        """Bookkeeping of the header between tasks, which is no fact."""
+        self.header = self.task._replace(**marks)
 
     def apply(self, fact: e.Fact) -> None:
         self._log(fact)
@@ -268,6 +306,8 @@ class Draft:
                 self.header = self.task._replace(loading=False)
         elif type(fact) in _TASK_FACTS:
             self._move_task(fact)
+        elif isinstance(fact, e.StepEdited):
+            self._edit(fact)
         else:
             self._move_step(fact)
 
@@ -301,7 +341,7 @@ class Draft:
             created_at=self.now,
             idempotency_key=f.idempotency_key,
             loading=f.more,
-            head=f.base,
+            head=f.head or f.base,
             base=f.base,
             priority=f.priority,
             parallel=f.parallel,
@@ -309,6 +349,7 @@ class Draft:
             budget_tokens=f.options.budget_tokens,
             parent=f.parent,
             parent_step=f.parent_step,
+            ancestors=f.ancestors,
             number=f.number,
         )
         self.specs += list(enumerate(f.specs))
@@ -339,16 +380,21 @@ class Draft:
                 vetoes=new.vetoes,
                 omits=new.omits,
             )
+            if new.brought is not None:
+                row = _brought(row, new.brought)
+                self.artifacts += [ArtifactRow(new.key, row.attempt, a) for a in new.brought.artifacts]
             self._put(row)
             fresh.add(new.key)
-            if new.role is Role.ITEM:
+            if new.role is Role.ITEM and new.brought is None:
                 self._begin_item(new)
         self.added |= fresh
         for edge in edges:
             self.edges.append(edge)
             if edge.step not in fresh and (edge.step in self.rows or edge.step in self.before):
-                owner = self.step(edge.step)
-                self._put(owner._replace(blockers=owner.blockers + 1))
+                row, need = self.step(edge.step), self.rows.get(edge.need)
+                told = Verdict.NONE if need is None else need.told
+                omits = told is Verdict.OMIT and need is not None and need.owner != row.key
+                self._put(row._replace(blockers=row.blockers + (told is Verdict.NONE), omits=row.omits + omits))
 
     def _begin_item(self, new: e.NewStep) -> None:
         assert new.owner is not None and new.item is not None
@@ -386,6 +432,13 @@ class Draft:
         if ended_badly and not moved.tolerated and moved.role is Role.OWN:
             self.doom = self.doom or moved.key
 
+    def _edit(self, fact: e.StepEdited) -> None:
+        """It stays what it is, and waits for what it waits for."""
+        step = self.step(fact.step)
+        _take(STEP[step.state], step.state, fact, f"step {step.key!r}")
+        self.specs += [(fact.first_spec + i, spec) for i, spec in enumerate(fact.specs)]
+        self._put(step._replace(spec=fact.spec))
+
     def _effect(self, step: Step, fact: e.Fact) -> dict[str, Any]:
         """Changed columns, beside the state.  One line a fact, in the order of the table of facts."""
         match fact:
@@ -405,7 +458,8 @@ class Draft:
             case e.StepParked():
                 ask = step.ask + (fact.waiting_for is WaitingFor.USER)
                 return {"waiting_for": fact.waiting_for, "question": fact.question, "due_at": fact.due_at,
-                        "losses": 0, "cause": None, "ask": ask}  # fmt: skip
+                        "losses": 0, "cause": None, "ask": ask,
+                        "child": fact.question.get("child", step.child)}  # fmt: skip
             case e.HelpAsked():
                 return {"waiting_for": WaitingFor.USER, "question": fact.question, "due_at": fact.due_at,
                         "losses": 0, "cause": None, "ask": step.ask + 1, "owned_verdict": Verdict.NONE,
@@ -467,10 +521,10 @@ class Draft:
         if fact.timeout_at is not None:
             due_at = min(due_at, fact.timeout_at)
         self.leases.append(Lease(self.task.id, step.key, fact.attempt, fact.worker, due_at, fact.timeout_at))
-        if step.pool != POOL_SYSTEM:
+        if step.pool != POOL_SYSTEM and fact.by is None:
             self.header = self.task._replace(served_at=self.now)
-        return {"attempt": fact.attempt, "worker": fact.worker, "base": fact.base, "began_at": self.now, "due_at": 0,
-                "timeout_at": fact.timeout_at, "mutex": fact.mutex}  # fmt: skip
+        return {"attempt": fact.attempt, "worker": fact.worker, "taken_by": fact.by, "base": fact.base,
+                "began_at": self.now, "due_at": 0, "timeout_at": fact.timeout_at, "mutex": fact.mutex}  # fmt: skip
 
     def _restored(self, step: Step, fact: e.StepRestored) -> dict[str, Any]:
         back: dict[str, Any] = {"because": None, "benign": False, "ended_at": 0}
@@ -486,7 +540,8 @@ class Draft:
         task = self.task
         changes: dict[str, Any] = {}
         if type(fact) in _KEEPS_STATE:
-            assert not task.ended, f"task is {task.state}: {type(fact).__name__} cannot move it"
+            told = isinstance(fact, e.UsageRecorded) and fact.child is not None  # a child may outlive its parent
+            assert told or not task.ended, f"task is {task.state}: {type(fact).__name__} cannot move it"
         else:
             changes["state"] = _take(TASK[task.state], task.state, fact, "task")
         match fact:
@@ -505,6 +560,8 @@ class Draft:
                     "spent_tokens": task.spent_tokens + fact.tokens_in + fact.tokens_out,
                     "unpriced": task.unpriced or fact.micros is None,
                 }
+                if task.options.stage_limits:
+                    changes["stage_spent"] = _stage_spent(task, self.step(fact.step).stage, fact)
             case e.BudgetRaised():
                 changes |= {
                     "budget_micros": task.budget_micros if fact.micros is None else fact.micros,
@@ -537,6 +594,15 @@ class Draft:
                 self._end(e.TaskFailed() if self.task.doomed else e.TaskCancelled())
             else:
                 self._end(e.TaskFailed() if counts.bad else e.TaskCompleted())
+        self._wish()
+
+    def _wish(self) -> None:
+        """Children are told whenever their task is held from now on, or no longer."""
+        task = self.task
+        hold = family.held(task)
+        if hold is not self.held and task.state in (T.ACTIVE, T.PAUSED):
+            self.held = hold
+            self.header = task._replace(wish=task.wish + 1, relay="" if task.counts.wait_task else None)
 
     def _end(self, fact: e.Fact) -> None:
         self._log(fact)
@@ -582,8 +648,23 @@ class Draft:
             tickets_called=tuple(mutexes.called),
             tickets_closed=tuple(mutexes.closed),
             artifacts=tuple(self.artifacts),
+            errands=tuple(
+                family.errands(
+                    self.header_before,
+                    self.task,
+                    ((self.before.get(key), row) for key, row in moved.items()),
+                    self.facts,
+                )
+            ),
         )
 
 
-_KEEPS_STATE = frozenset({e.UsageRecorded, e.BudgetRaised, e.BudgetExceeded})
+def _stage_spent(task: Task, stage: int, usage: e.UsageRecorded) -> tuple[tuple[int, int], ...]:
+    spent = list(task.stage_spent or ((0, 0),) * len(task.options.stage_limits))
+    tokens, micros = spent[stage - 1]
+    spent[stage - 1] = tokens + usage.tokens_in + usage.tokens_out, micros + (usage.micros or 0)
+    return tuple(spent)
+
+
+_KEEPS_STATE = frozenset({e.UsageRecorded, e.BudgetRaised, e.BudgetNear, e.LimitNear, e.BudgetExceeded})
 _TASK_FACTS = _KEEPS_STATE | {fact for table in TASK.values() for fact in table}

@@ -99,6 +99,7 @@ class Question(StrEnum):
     NO_FIX = "no_fix"  # the fix loop is exhausted, or a fix did not succeed
     CONFLICT = "conflict"  # its commit could not be joined to the head
     LIMIT = "limit"  # a step's or stage's own limit
+    PLAN = "plan"  # a planner's steps are to be added
 
 
 POOL_DEFAULT = "default"
@@ -190,6 +191,7 @@ class Step(NamedTuple):
     digest: str | None = None  # of the failure that asked for the last fix
     owned: int = 0  # fix and conflict steps ever made for it; numbers their keys
     worker: str | None = None
+    taken_by: str | None = None  # the person who has its newest attempt, and works on it by hand
     mutex: str | None = None  # running: what its attempt holds; else what it queues for
     base: str | None = None  # commit that the newest claim started from
     began_at: int = 0  # of the newest claim
@@ -202,6 +204,7 @@ class Step(NamedTuple):
     cause: JsonMap | None = None  # what woke it; stays until an attempt reports
     seen: int = 0  # newest signal number that it consumed
 
+    child: str | None = None  # the newest task that was asked for
     commit: str | None = None  # delivered by the accepted outcome
     result: Json = None  # outputs of a completed step, or {"artifact": digest}
 
@@ -230,6 +233,11 @@ class Step(NamedTuple):
     def gate(self) -> bool:
         return self.kind is Kind.GATE
 
+    @property
+    def slotless(self) -> bool:
+        """While it runs it takes none of its task's slots."""
+        return self.pool == POOL_SYSTEM or self.taken_by is not None
+
 
 class Tally(NamedTuple):
     """The header's counters: the sum of `machine.tally` over all rows.  Nothing else ever changes them."""
@@ -238,8 +246,8 @@ class Tally(NamedTuple):
     open: int = 0
     ready: int = 0
     ready_system: int = 0  # ready steps of pool `system`; part of `ready`
-    running: int = 0  # counts for `parallel`; system steps do not
-    running_system: int = 0
+    running: int = 0  # counts for `parallel`
+    running_system: int = 0  # system steps, and what people work on by hand: they take no slot
     merging: int = 0
     wait_user: int = 0
     wait_ci: int = 0
@@ -257,6 +265,14 @@ class Tally(NamedTuple):
         return Tally._make([a + b - c for a, b, c in zip(self, other, minus, strict=True)])
 
 
+class Origin(NamedTuple):
+    """Where a fork comes from: what it has taken over is that task's journal up to event `seq`, before `step` began."""
+
+    task: str
+    seq: int
+    step: str | None = None  # None: the whole journal, as it was then
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
     """What the submitter chose for the whole task.  `workspace` is None for a task without a repository."""
@@ -269,9 +285,19 @@ class TaskOptions:
     budget_micros: int | None = None
     budget_tokens: int | None = None
     active_max_ms: int | None = None
+    stage_limits: tuple[JsonMap, ...] = ()  # {tokens, micros} of each stage; (): none has any
     environment: JsonMap = field(default_factory=dict)  # `env` of the plan, literal values
     secrets: tuple[str, ...] = ()  # names only
     plan_digest: str | None = None
+    forked: Origin | None = None
+    inputs: JsonMap = field(default_factory=dict)  # what its parent hands down; large ones as {"$artifact": digest}
+
+
+class Above(NamedTuple):
+    """A task over a child, and the step of it that the child works for."""
+
+    task_id: str
+    step: str
 
 
 class Task(NamedTuple):
@@ -297,15 +323,17 @@ class Task(NamedTuple):
     spent_micros: int = 0
     spent_tokens: int = 0
     unpriced: bool = False  # some usage had no price
+    stage_spent: tuple[tuple[int, int], ...] = ()  # (tokens, micros) by stage, where stages have limits
     budget_micros: int | None = None
     budget_tokens: int | None = None
     exceeded: str | None = None  # a limit that no counter shows (`active`)
-    wish: int = 0
-    followed: int = 0
-    relay: str | None = None
+    wish: int = 0  # numbers the changes of `family.held`
+    followed: int = 0  # the newest wish of its parent that it followed
+    relay: str | None = None  # the last step whose child has been told the newest wish; None: all have
     parent: str | None = None
     parent_step: str | None = None
-    parent_told: bool = False
+    ancestors: tuple[Above, ...] = ()  # its parent first
+    parent_told: bool = False  # of its end
     served_at: int = 0  # of the newest claim: fairness
     ended_at: int = 0
     number: int = 0  # counts tasks of this store; `NAME-number` is a handle for people
@@ -424,6 +452,13 @@ class Expanded:
 
 
 @dataclass(frozen=True, slots=True)
+class SubTask:
+    """Asks for a task of its own, made from the plan in its spec's body; `inputs`: what is handed down to it."""
+
+    inputs: JsonMap = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Released:
     """Given back without a result (drain, `pause --now`, budget): counts as neither failure nor loss."""
 
@@ -435,4 +470,4 @@ class Stopped:
     """The process tree is dead, as was asked."""
 
 
-Outcome = Done | Failed | Parked | Expanded | Released | Stopped
+Outcome = Done | Failed | Parked | Expanded | SubTask | Released | Stopped

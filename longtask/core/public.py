@@ -13,7 +13,7 @@ from . import events as e
 from .model import JsonMap, Kind, StepSpec, TaskOptions, WaitingFor
 
 _ENDS_A_RUN = e.StepCompleted | e.StepDelivered | e.StepFailed | e.StepRetried | e.FixRequested
-HIDDEN = frozenset({"specs", "steps", "edges", "options", "first_spec", "more", "told", "listing", "lease_ms"})
+HIDDEN = frozenset({"spec", "specs", "steps", "edges", "options", "first_spec", "more", "told", "listing", "lease_ms"})
 
 
 def public(fact: e.Fact, stages: Sequence[str] = (), agents: Container[str] = ()) -> list[e.PublicEvent]:
@@ -29,7 +29,9 @@ def _of_fact(fact: e.Fact, stages: Sequence[str]) -> list[e.PublicEvent]:
     match fact:
         case e.TaskSubmitted():
             steps = sum(s.kind is not Kind.GATE for s in fact.steps)
-            shown = {"name": fact.name, "goal": fact.options.goal, "steps": steps, "base": fact.base}
+            forked = fact.options.forked
+            shown = {"name": fact.name, "goal": fact.options.goal, "steps": steps, "base": fact.base,
+                     "forked_from": None if forked is None else forked.task}  # fmt: skip
             first = [_stage("started", 1, stages)] if stages else []
             return [e.PublicEvent("longtask.started", _plain(shown)), *first]
         case e.StepsAdded():

@@ -1,20 +1,20 @@
 """`limits.active`: how long at least one attempt of a task has run, read from its journal (SEMANTICS 53).
 
-The scheduler looks now and then and writes BudgetExceeded, so that no decision reads the clock for it.  What was read
-is kept and read on from there; another scheduler, or this one after a restart, reads it anew.
+The scheduler looks now and then and writes BudgetNear and BudgetExceeded, so that no decision reads the clock for it.
+What was read is kept and read on from there; another scheduler, or this one after a restart, reads it anew.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from longtask.core.events import BudgetExceeded, BudgetRaised, Event, StepClaimed
+from longtask.core.events import BudgetExceeded, BudgetNear, BudgetRaised, Event, Fact, StepClaimed
 from longtask.core.machine import STEP
-from longtask.core.model import Kind, StepState, Task, TaskState
+from longtask.core.model import StepState, Task, TaskState
 from longtask.core.policy import BATCH_MAX
+from longtask.core.spending import near
 from longtask.store.contract import Store
 
-from .dispatch import STOP_BUDGET
 from .writing import write
 
 LOOK_EVERY_MS = 5_000
@@ -29,6 +29,7 @@ class Seen:
 
     limit_ms: int
     seq: int = 0
+    near_ms: int = 0  # the limit of which it was told that it is near
     running: set[str] = field(default_factory=set)
     since: int = 0  # when the first of those began
     before_ms: int = 0  # until nothing ran
@@ -38,6 +39,8 @@ class Seen:
         match event.fact:
             case BudgetRaised(active_ms=int(limit_ms)):
                 self.limit_ms = limit_ms
+            case BudgetNear(which="active_ms", limit=limit_ms):
+                self.near_ms = limit_ms
             case StepClaimed(step=key):
                 if not self.running:
                     self.since = event.at
@@ -76,17 +79,25 @@ class Activity:
         assert task.options.active_max_ms is not None
         self._met.add(task.id)
         seen = self._seen.setdefault(task.id, Seen(task.options.active_max_ms))
-        if not self._over(task, seen, now):
+        if not self._of_limit(task, seen, now):
             return 0
         with write(self._store, task.id) as w:
-            if self._over(w.task, seen, w.now):  # somebody may have raised it meanwhile
-                w.add([BudgetExceeded(ACTIVE)])
-                w.ask_to_stop([step.key for step in w.tx.running(BATCH_MAX) if step.kind is Kind.AGENT], STOP_BUDGET)
+            facts = self._of_limit(w.task, seen, w.now)  # somebody may have raised it meanwhile
+            w.add(facts)
+            if BudgetExceeded(ACTIVE) in facts:
+                w.stop_agents()
             return w.moved
 
-    def _over(self, task: Task, seen: Seen, now: int) -> bool:
+    def _of_limit(self, task: Task, seen: Seen, now: int) -> list[Fact]:
+        """What is to be told of it: that it is near, once, or reached."""
         while seen.seq < task.seq and (page := self._store.events(task.id, seen.seq, BATCH_MAX)):
             for event in page:
                 seen.hear(event)
-        limited = task.exceeded is None and task.state in (TaskState.ACTIVE, TaskState.PAUSED)
-        return limited and seen.active_ms(now) >= seen.limit_ms
+        if task.exceeded is not None or task.state not in (TaskState.ACTIVE, TaskState.PAUSED):
+            return []
+        active_ms, limit_ms = seen.active_ms(now), seen.limit_ms
+        if active_ms >= limit_ms:
+            return [BudgetExceeded(ACTIVE)]
+        if near(active_ms, limit_ms) and seen.near_ms != limit_ms:
+            return [BudgetNear("active_ms", active_ms, limit_ms)]
+        return []

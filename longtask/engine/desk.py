@@ -8,41 +8,40 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from longtask.core import decide, events
 from longtask.core.errors import BadPlan, NotFound, Refused
-from longtask.core.events import NewStep
-from longtask.core.graph import Batch, Graph, batches, build, did_you_mean
-from longtask.core.machine import fold
+from longtask.core.family import END_NAME
+from longtask.core.graph import Graph, did_you_mean
+from longtask.core.grow import Growth
 from longtask.core.model import (
     OPEN,
     Json,
     JsonMap,
-    Kind,
+    Question,
     Signal,
     Step,
+    StepState,
     Task,
-    TaskState,
 )
 from longtask.core.policy import BATCH_MAX, SIGNAL_BYTES_MAX
 from longtask.core.settle import Condition, ConditionNeeded, react
+from longtask.core.stale import Foreseen
 from longtask.redaction import redact, redact_value
 from longtask.store.contract import Ref, Store
 
+from .forking import Forking
+from .growing import Plan, foreseen, grow_in, handed_over
 from .scope import Expressions, Scopes
 from .settling import evaluate, settle_quietly
+from .submitting import Submitting, prepared
 from .waking import take_in
 from .writing import Writing, write
 
 CONDITION_ROUNDS_MAX = 8
-
-
-def _begin_at_once(rows: Sequence[NewStep]) -> list[NewStep]:
-    """The steps that begin on their `if` alone, and gates that need nothing at all: those of empty stages open when the
-    one before is told, so it is the first stage's at most."""
-    return [row for row in rows if not row.blockers and (row.conditional or row.kind is Kind.GATE)]
 
 
 def keepable(name: str, payload: JsonMap, delivery: str | None, sender: str) -> None:
@@ -59,6 +58,11 @@ def keepable(name: str, payload: JsonMap, delivery: str | None, sender: str) -> 
         )
 
 
+class Superseded(Refused):
+    """What was decided about has moved meanwhile (`bind: head`): the decision does not count, and the step asks anew as
+    soon as a worker has looked."""
+
+
 class Desk:
     def __init__(self, store: Store, scopes: Scopes, expressions: Expressions, new_id: Callable[[], str]) -> None:
         """`new_id` gives a fresh UUIDv7: chance is handed in."""
@@ -66,6 +70,8 @@ class Desk:
         self._scopes = scopes
         self._expressions = expressions
         self._new_id = new_id
+        self._submitting = Submitting(store, scopes, expressions)
+        self._forking = Forking(store, self._submitting, new_id)
 
     # --- submitting -----------------------------------------------------------------------------------------------
 
@@ -84,21 +90,18 @@ class Desk:
         With an idempotency key the same task is returned again, and a submission that broke off is continued; another
         plan under the same key is refused.
         """
-        rows, edges = build(graph)
+        submission = prepared(graph)
         digest = hashlib.sha256(repr((graph, workspace_id)).encode()).hexdigest()[:32]
-        options = replace(graph.options, plan_digest=digest)
         known = self._known(idempotency_key, digest)
         if known is not None and not known.loading:
             return known
-        first, *others = batches(rows, edges, graph.specs)
-        begins = _begin_at_once(rows)
-        whole = not others and not begins  # then it is there with its first batch
         if known is None:
             task_id = self._new_id()
+            first = submission.first
             submitted = events.TaskSubmitted(
                 id=task_id,
                 name=graph.name,
-                options=options,
+                options=replace(graph.options, plan_digest=digest),
                 workspace_id=workspace_id,
                 created_by=by,
                 idempotency_key=idempotency_key,
@@ -108,18 +111,11 @@ class Desk:
                 specs=first.specs,
                 steps=first.steps,
                 edges=first.edges,
-                more=not whole,
+                more=not submission.whole,
             )
             kept_text = None if plan_text is None else redact(plan_text)  # its comments may hold anything
-
-            def create() -> None:
-                with self._store.create(task_id) as tx:
-                    tx.save(fold(None, {}, [submitted], tx.now), actor=by)
-                if kept_text is not None:
-                    self._store.put_plan(task_id, kept_text)
-
             try:
-                self._store.together(create)
+                self._submitting.create(submitted, kept_text, by)
             except Refused:
                 known = self._known(idempotency_key, digest)  # another call with the same key was faster
                 if known is None:
@@ -127,8 +123,7 @@ class Desk:
                 task_id = known.id
         else:
             task_id = known.id
-        if not whole and self._load(task_id, others, by):
-            self._begin(task_id, begins, by)
+        self._submitting.finish(task_id, submission, by)
         return self._store.get_task(task_id)
 
     def _known(self, idempotency_key: str | None, digest: str) -> Task | None:
@@ -137,32 +132,15 @@ class Desk:
             raise Refused(f"idempotency key {idempotency_key!r} belongs to task {known.id!r}, which has another plan")
         return known
 
-    def _load(self, task_id: str, others: Sequence[Batch], by: str) -> bool:
-        """The other batches; False: it was cancelled meanwhile, or loaded by another call with the same key."""
-        done = self._store.get_task(task_id).counts.steps
-        for batch in others:
-            if batch.first < done:
-                continue
-            with write(self._store, task_id, actor=by) as w:
-                if not w.task.loading or w.task.state is TaskState.CLOSING:
-                    return False
-                if w.task.counts.steps == batch.first:
-                    w.add([events.StepsAdded(batch.steps, batch.edges, batch.specs, batch.first_spec, by, more=True)])
-        return True
+    def fork(self, ref: Ref, by: str, *, idempotency_key: str | None = None) -> Task:
+        """A new task that does the step again, and all that came of it; what had completed before is taken over.
 
-    def _begin(self, task_id: str, begins: Sequence[NewStep], by: str) -> None:
-        """The last transaction ends the loading."""
-        conditional = tuple(row.key for row in begins if row.conditional)
-        conditions = evaluate(self._store, self._scopes, self._expressions, task_id, conditional) if conditional else {}
-        keys = [row.key for row in begins]
-        for start in range(0, max(len(keys), 1), BATCH_MAX):
-            batch = keys[start : start + BATCH_MAX]
-            with write(self._store, task_id, actor=by) as w:
-                if not w.task.loading or w.task.state is TaskState.CLOSING:
-                    return
-                facts = [fact for key in batch for fact in react(w.task, w.step(key), None, w.now, conditions)]
-                last = start + BATCH_MAX >= len(keys)
-                w.add([*facts, events.StepsAdded((), by=by, more=not last)])
+        With an idempotency key the same task is returned again, and a fork that broke off is continued."""
+        return self._forking.fork(ref, by, idempotency_key)
+
+    def foresee(self, ref: Ref, act: str) -> Foreseen:
+        """What a `fork` from the step, its `retry` or a `reject` would make stale.  Raises Refused as the act would."""
+        return self._forking.foresee(ref, act)
 
     # --- people, about a task -------------------------------------------------------------------------------------
 
@@ -200,6 +178,16 @@ class Desk:
                 raise Refused(f"task {task_id!r} is {w.task.state}: its budget matters no more")
             w.add([events.BudgetRaised(by, micros, tokens, active_ms)])
             return w.task
+
+    def add(self, task_id: str, growth: Growth, by: str) -> list[Step]:
+        """Adds steps to a task that is under way; the new rows.
+
+        Raises Refused (the task takes none now), BadPlan with every problem."""
+        for _ in range(CONDITION_ROUNDS_MAX):
+            conditions = foreseen(self._store, self._scopes, self._expressions, task_id, growth)
+            with suppress(ConditionNeeded), write(self._store, task_id, growth.before, actor=by) as w:
+                return [w.step(key) for key in grow_in(w, growth, by, conditions)]
+        raise Refused(f"task {task_id!r}: what the conditions of the new steps read keeps changing; try again")
 
     # --- people, about a step -------------------------------------------------------------------------------------
 
@@ -253,7 +241,11 @@ class Desk:
         commit: str | None = None,
         edited: Json = None,
     ) -> Step:
-        """Answers what the step asks: recorded once, before anything goes on.  `ask` and `digest`: what was seen."""
+        """Answers what the step asks: recorded once, before anything goes on.  `ask` and `digest`: what was seen.
+
+        Raises Superseded when the code has moved under a question that is bound to it, BadPlan when what a planner
+        wants to add does not fit any more."""
+        plan = self._proposed(ref) if word == "approve" else None
         with write(self._store, ref.task_id, ref.step, actor=by) as w:
             step = w.step(ref.step)
             who = (step.question or {}).get("who")
@@ -273,9 +265,26 @@ class Desk:
                     edited=redact_value(edited),
                 )
             )
+            if plan is not None and w.step(ref.step).state is StepState.COMPLETED:
+                grow_in(w, plan.growth, by, plan.conditions)
             if w.step(ref.step).state not in OPEN:
                 settle_quietly(w, ref.step)
-            return w.step(ref.step)
+            answered = w.step(ref.step)
+        if (answered.cause or {}).get("superseded"):  # that is recorded; the decision is not
+            raise Superseded(
+                f"step {ref.step!r}: the code has moved since it was shown; {word!r} does not count, it is asked anew"
+            )
+        return answered
+
+    def _proposed(self, ref: Ref) -> Plan | None:
+        """What a planner wants to add; None: the step asks something else."""
+        step = self._store.get_step(ref)
+        if (step.question or {}).get("kind") != Question.PLAN:
+            return None
+        assert step.question is not None
+        task, spec = self._store.get_task(ref.task_id), self._store.spec(ref.task_id, step.spec)
+        result = self._scopes.value(task, step.question["result"])
+        return handed_over(self._store, self._scopes, self._expressions, ref, spec, result)
 
     def signal(
         self, task_id: str, name: str, payload: JsonMap, *, delivery: str | None = None, sender: str = ""
@@ -283,6 +292,8 @@ class Desk:
         """Keeps the signal and wakes every waiter that fits, a batch here and the rest by the scheduler; all of them by
         the scheduler if some still have an earlier signal to hear.  A second delivery is answered with the first."""
         keepable(name, payload, delivery, sender)
+        if name.startswith(END_NAME):
+            raise Refused(f"signal {name!r} tells the end of a task, and only that task sends it")
         with write(self._store, task_id, actor=sender) as w:
             known = w.tx.delivered(delivery) if delivery else None
             if known is not None:

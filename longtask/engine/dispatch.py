@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from longtask.core import decide
-from longtask.core.errors import LeaseLost, LongTaskError, NotFound, Refused, TaskLocked
+from longtask.core import decide, spending
+from longtask.core.errors import BadPlan, LeaseLost, LongTaskError, NotFound, Refused, TaskLocked
 from longtask.core.events import StepClaimed, UsageRecorded
 from longtask.core.model import (
     POOL_SYSTEM,
@@ -32,20 +32,23 @@ from longtask.core.model import (
     StepSpec,
     StepState,
     Stopped,
+    SubTask,
     Task,
 )
 from longtask.core.policy import BATCH_MAX, EXPANSIONS_MAX, INLINE_BYTES_MAX, LEASE_MS, REASON_LENGTH_MAX
+from longtask.core.settle import ConditionNeeded
 from longtask.redaction import redact, redact_value
 from longtask.steps.contract import Assignment
 from longtask.store.contract import Beat, Checkpoint, Chunk, JournalRow, Ref, Store
 
 from .dispatcher import BrokenReport, Claimed, Held, Report, Reported, Round, Wanted
+from .family import spent_above
+from .growing import Plan, grow_in, handed_over, proposal, refusal
 from .records import TaskRecords
 from .scope import ARTIFACT, Expressions, Scopes
 from .settling import TELLING, open_items, settle_quietly
 from .writing import Writing, write
 
-STOP_BUDGET = "budget"  # agents give back at their next turn; what costs nothing runs on
 CLAIMS_MAX = 64  # of a pool, in one commit: the database is locked for some 40 ms
 SIGNALS_LOOKED_AT = 200  # of one name, when a step parks: the earliest that fits is among them, or an older page was
 
@@ -54,6 +57,7 @@ Runtime = Callable[[StepSpec], str | None]  # what stands in the claim: an agent
 PutArtifact = Callable[[str, bytes, str], JsonMap]  # (workspace id, bytes, media type) -> {digest, size_bytes}
 ReadArtifact = Callable[[str, str], bytes]  # (workspace id, digest)
 AGAIN = Reported(over=False)
+PLANNING_ROUNDS_MAX = 8
 
 
 class Dispatch:
@@ -204,6 +208,8 @@ class Dispatch:
         spec = w.spec(step)
         fact = decide.claim(w.task, step, spec, worker, w.now, runtime(spec), self.lease_ms, mutex)
         w.add([fact])
+        if step.kind is Kind.AGENT and isinstance(fact, StepClaimed) and spending.stage_spent_up(w.task, step):
+            w.move(decide.Move(stops=((step.key, decide.STOP_LIMIT),)))  # it asks before its first turn
         return Claimed(w.task, w.step(step.key), spec) if isinstance(fact, StepClaimed) else None
 
     def brief(self, claimed: Claimed) -> Assignment:
@@ -284,6 +290,9 @@ class Dispatch:
 
     def journal_started(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool:
         """Raises Refused, with the reason, when a turn is not to be begun: the attempt is asked to stop."""
+        if row.kind == "turn" and spent_above(self._store, ref.task_id):
+            with write(self._store, ref.task_id, ref.step) as w:
+                w.ask_to_stop([ref.step], decide.STOP_BUDGET)
         if self._store.journal_started(ref, attempt, run, row):
             return True
         beat = self.beat(ref, attempt) if row.kind == "turn" else None
@@ -302,22 +311,33 @@ class Dispatch:
                 if lease is None or lease.attempt != attempt:
                     return False
                 if not w.tx.done_op(op):
-                    self._spend(w, ref.step, row)
+                    self._spend(w, ref.step, run, row)
             return self._store.journal_done(ref, attempt, run, row)
 
-    def _spend(self, w: Writing, key: str, row: JournalRow) -> None:
+    def _spend(self, w: Writing, key: str, run: int, row: JournalRow) -> None:
         within = w.task.within_budget
-        w.add([UsageRecorded(key, row.attempt, row.tokens_in, row.tokens_out, row.micros, row.name or None)])
+        usage = UsageRecorded(key, row.attempt, row.tokens_in, row.tokens_out, row.micros, row.name or None)
+        w.add(spending.recorded(w.task, usage))
         step = w.step(key)
         spec = w.spec(step)
-        if spec.body.get("limits"):
-            tokens, micros = w.tx.spent(key)
-            tokens, micros = tokens + row.tokens_in + row.tokens_out, micros + (row.micros or 0)
-            if decide.spent_up(spec, step.raises, tokens, micros):
+        if spending.limits_of(spec, step.raises):
+            before = w.tx.spent(key, run, but=row.n)
+            more = {
+                "tokens": row.tokens_in + row.tokens_out,
+                "micros": row.micros or 0,
+                "requests": int(row.kind == "turn"),
+            }
+            w.add(spending.near_limits(step, spec, before, more))
+            if spending.spent_up(spec, step.raises, {name: before[name] + more[name] for name in before}):
                 w.ask_to_stop([key], decide.STOP_LIMIT)
+        if w.task.options.stage_limits:
+            beside = [
+                row for row in w.see(w.tx.running(BATCH_MAX)) if row.kind is Kind.AGENT and row.stage == step.stage
+            ]
+            spent_up = [row.key for row in beside if spending.stage_spent_up(w.task, row)]
+            w.ask_to_stop(spent_up, decide.STOP_LIMIT)
         if within and not w.task.within_budget:
-            agents = [step.key for step in w.tx.running(BATCH_MAX) if step.kind is Kind.AGENT]
-            w.ask_to_stop(agents, STOP_BUDGET)
+            w.stop_agents()
 
     def checkpoint(self, ref: Ref, checkpoint: Checkpoint) -> bool:
         return self._store.put_checkpoint(ref, checkpoint)
@@ -354,11 +374,43 @@ class Dispatch:
         for, since there are none, or it is not their turn.
 
         Raises LeaseLost (stop, report nothing) and Refused (being cancelled: report Stopped once the tree is dead)."""
-        outcome = bounded(masked(outcome), lambda value: self._kept(ref, value))
+        outcome = masked(outcome)
+        for _ in range(PLANNING_ROUNDS_MAX):
+            try:
+                plan = self._planned(ref, outcome)
+                return self._recorded(ref, attempt, outcome, plan, worker, pool, alone)
+            except BadPlan as error:  # a planner's steps: nothing was written
+                outcome = refusal(error)
+            except ConditionNeeded:
+                continue  # what an `if` of a new step reads has changed meanwhile
+        raise Refused(f"step {ref.step!r}: what the conditions of its new steps read keeps changing; report again")
+
+    def _planned(self, ref: Ref, outcome: Outcome) -> Plan | None:
+        """The steps that a planner hands over; None: none, or the step is no planner.  Raises BadPlan."""
+        result = outcome.result if isinstance(outcome, Done) else None
+        if not isinstance(result, dict) or not result.get("steps"):
+            return None
+        spec = self._store.spec(ref.task_id, self._store.get_step(ref).spec)
+        if "grow" not in spec.body:
+            return None
+        return handed_over(self._store, self._scopes, self._expressions, ref, spec, result)
+
+    def _recorded(
+        self, ref: Ref, attempt: int, outcome: Outcome, plan: Plan | None, worker: str, pool: str | None, alone: bool
+    ) -> Reported:
+        outcome = bounded(outcome, lambda value: self._kept(ref, value))
         op = f"report {ref.step} {attempt}" if _moves_code(outcome) else None
         with write(self._store, ref.task_id, ref.step, telling=TELLING, actor=worker, op=op) as w:
             head = w.task.head
-            self._finish(w, ref.step, attempt, outcome)
+            if plan is not None and plan.seen_first:
+                assert isinstance(outcome, Done)
+                stop = _stop(w, ref.step, attempt)
+                reason, digest = proposal(plan.growth)
+                w.add(decide.propose(w.task, w.step(ref.step), attempt, outcome.result, reason, digest, stop))
+            else:
+                self._finish(w, ref.step, attempt, outcome)
+                if plan is not None:
+                    grow_in(w, plan.growth, ref.step, plan.conditions)
             settle_quietly(w, ref.step)
             claimed = None if pool is None else self._next(w, worker, pool, alone)
             after = w.task
@@ -367,8 +419,7 @@ class Dispatch:
     def _finish(self, w: Writing, key: str, attempt: int, outcome: Outcome) -> None:
         step = w.step(key)
         spec = w.spec(step)
-        lease = w.tx.lease(key)
-        stop = lease.stop if lease is not None and lease.attempt == attempt else None
+        stop = _stop(w, key, attempt)
         signal, owned, left = None, None, []
         if isinstance(outcome, Parked):
             signal = earliest_fitting(w, step, outcome.question)
@@ -412,6 +463,12 @@ class Dispatch:
 
     def _kept(self, ref: Ref, value: Json) -> str:
         return self._put_json(self._store.get_task(ref.task_id).workspace_id, value)
+
+
+def _stop(w: Writing, key: str, attempt: int) -> str | None:
+    """What the attempt is asked to do by the mark in its lease."""
+    lease = w.tx.lease(key)
+    return lease.stop if lease is not None and lease.attempt == attempt else None
 
 
 def earliest_fitting(w: Writing, step: Step, question: JsonMap) -> Signal | None:
@@ -465,6 +522,8 @@ def bounded(outcome: Outcome, put: Callable[[Json], str]) -> Outcome:
             return replace(outcome, result=_inline(result, put))
         case Expanded(listing=dict(listing)):  # an agent's: which call it was stays in sight
             return replace(outcome, listing={**listing, "tasks": _inline(listing["tasks"], put)})
+        case SubTask(inputs=inputs):
+            return SubTask({name: _inline(value, put) for name, value in inputs.items()})
         case Expanded():
             return replace(outcome, listing=_inline(outcome.listing, put))
         case Failed() if len(outcome.reason) > REASON_LENGTH_MAX:
@@ -488,6 +547,8 @@ def masked(outcome: Outcome) -> Outcome:
             return replace(outcome, reason=shown)
         case Parked(question=question) if (shown := redact_value(question)) != question:
             return replace(outcome, question=shown)
+        case SubTask(inputs=inputs) if (shown := redact_value(inputs)) != inputs:
+            return SubTask(shown)
         case Expanded(listing=listing) if (shown := redact_value(listing)) != listing:
             return replace(outcome, listing=shown)
     return outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from longtask.core.errors import NotFound
@@ -37,6 +37,14 @@ class TaskRecords:
                 return
             assert page[-1].item is not None
             after = page[-1].item
+
+    def scope(self, task_id: str, reads: Sequence[str]) -> JsonMap:
+        return self._scopes.of_task(self._store.get_task(task_id), reads)
+
+    def failures(self, task_id: str, limit: int) -> list[Step]:
+        ended_badly = (StepState.FAILED, StepState.CANCELLED)
+        rows = [row for row in self.steps(task_id) if row.state in ended_badly and row.role is Role.OWN]
+        return sorted([row for row in rows if not row.tolerated], key=lambda r: r.state is not StepState.FAILED)[:limit]
 
     def value(self, workspace_id: str, stored: Json) -> Json:
         return self._scopes.fetch(workspace_id, stored)

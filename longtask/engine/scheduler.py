@@ -16,9 +16,10 @@ from longtask.core import decide
 from longtask.core.errors import LongTaskError, NotFound, Refused, TaskLocked, WorkspaceError
 from longtask.core.model import Lease, Task, TaskState
 from longtask.core.policy import BATCH_MAX, LEASE_MS, TICK_HOLE_MS
-from longtask.store.contract import Ref, Store
+from longtask.store.contract import ErrandRow, Ref, Store
 
 from .activity import Activity
+from .family import Done, Family
 from .merging import Merger, follow_all, merge_step
 from .scope import Expressions, Scopes
 from .settling import TELLING, settle_apart, settle_quietly
@@ -59,6 +60,7 @@ class Scheduler:
         self._ended_after: tuple[int, int] | None = None  # (ended_at, number): of those, more are to follow
         self._merge_not_before: dict[Ref, int] = {}
         self._activity = Activity(store)
+        self._family = Family(store, scopes, expressions)
         self._aside: dict[object, int] = {}  # what an unexpected error was met about, and until when it is left alone
 
     def tick(self) -> int:
@@ -77,6 +79,7 @@ class Scheduler:
         moved += self._together(found.closing, self._sweep)
         moved += self._settle(found.unsettled)
         moved += self._together(found.callable, self._call)
+        moved += self._run_errands(found.errands)
         moved += self._activity.look(now)
         moved += self._merge(now, found.mergeable)
         self._ticked_at = now  # a round that the store failed was none: an outage is a hole, too
@@ -187,6 +190,20 @@ class Scheduler:
                 w.move(decide.sweep(w.task, w.see(w.tx.sweepable(BATCH_MAX))))
             self._ended(w)
             return w.moved
+
+    def _run_errands(self, rows: Sequence[ErrandRow]) -> int:
+        """Each act in a transaction of its own on the other task; then one for all errands of a task, on that task.
+
+        In no group: it would hold two tasks."""
+        done: dict[str, list[Done]] = {}
+
+        def act(row: ErrandRow) -> int:
+            done.setdefault(row.task_id, []).append(self._family.act(row))
+            return 1
+
+        moved = self._each(rows, act)
+        self._each(done, lambda task_id: self._family.over(task_id, done[task_id]))
+        return moved
 
     def _ended(self, w: Writing) -> None:
         """Its folders are taken away soon."""

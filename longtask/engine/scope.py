@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from longtask.core.grow import Growth
 from longtask.core.model import Json, JsonMap, Kind, Step, StepSpec, Task
 from longtask.core.settle import Condition
 from longtask.store.contract import Ref, Store
 
 ARTIFACT = "$artifact"  # {"$artifact": digest} stands for a value that was too large for a row
+
+
+class Edited(Protocol):
+    """`specs` are numbered by their place, `own` is the step's; `kept` names the numbers in it that are of specs which
+    the task has already."""
+
+    @property
+    def specs(self) -> tuple[StepSpec, ...]: ...
+    @property
+    def own(self) -> int: ...
+    @property
+    def kept(self) -> frozenset[str]: ...
 
 
 class Expressions(Protocol):
@@ -18,6 +31,13 @@ class Expressions(Protocol):
     def condition(self, text: str, scope: JsonMap) -> bool: ...
     def render(self, template: Json, scope: JsonMap) -> Json:
         """Walks maps and lists; a text that is one expression keeps the value's type."""
+
+    def growth(self, raw: Json, task: Task, plan: str | None) -> Growth:
+        """A part of a plan, as plain values, checked by itself; `plan`: what the task was submitted with.  Raises
+        BadPlan."""
+
+    def edited(self, key: str, old: StepSpec, words: Json, task: Task, plan: str | None) -> Edited:
+        """A step's spec with other words, as plain values.  Raises BadPlan."""
 
 
 ReadArtifact = Callable[[str, str], bytes]  # (workspace id, digest)
@@ -31,22 +51,10 @@ class Scopes:
         self._read_json = read_json
 
     def of(self, task: Task, step: Step, spec: StepSpec) -> dict[str, Any]:
-        """steps.ID.outputs / .state of the steps that the spec names, task.*, and item and index of an item.
+        """What holds of its task, and item and index of an item.
 
         What an agent has spawned finds its task as `spawned`, which no expression names."""
-        rows = self._store.results(task.id, spec.reads) if spec.reads else {}
-        scope: dict[str, Any] = {
-            "task": {
-                "id": task.id,
-                "name": task.name,
-                "goal": task.options.goal,
-                "head": (step.base or task.head) or "",
-                "base": task.base or "",
-            },
-            "steps": {
-                key: {"outputs": self.value(task, row.result), "state": str(row.state)} for key, row in rows.items()
-            },
-        }
+        scope = self.of_task(task, spec.reads, step.base)
         below = step
         while below.owner is not None:  # a fix of an item, and what is spawned for it, see the item's value
             owner = self._store.get_step(Ref(task.id, below.owner))
@@ -58,6 +66,23 @@ class Scopes:
                 scope["spawned"] = self.value(task, owner.listing["tasks"])[below.item]
             below = owner
         return scope
+
+    def of_task(self, task: Task, reads: Sequence[str], head: str | None = None) -> dict[str, Any]:
+        """task.*, inputs.*, and steps.ID.outputs / .state of these steps.  `head`: instead of the newest."""
+        rows = self._store.results(task.id, reads) if reads else {}
+        return {
+            "task": {
+                "id": task.id,
+                "name": task.name,
+                "goal": task.options.goal,
+                "head": (head or task.head) or "",
+                "base": task.base or "",
+            },
+            "inputs": {name: self.value(task, value) for name, value in task.options.inputs.items()},
+            "steps": {
+                key: {"outputs": self.value(task, row.result), "state": str(row.state)} for key, row in rows.items()
+            },
+        }
 
     def value(self, task: Task, stored: Json) -> Json:
         return self.fetch(task.workspace_id, stored)

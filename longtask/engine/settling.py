@@ -41,7 +41,10 @@ def settle_step(w: Writing, key: str, conditions: Mapping[str, Condition] | None
 
 
 def settle_quietly(w: Writing, key: str) -> bool:
-    """Tells in the same transaction; False: an `if` has to be evaluated first, and nothing was told."""
+    """Tells in the same transaction; False: nothing was told, because an `if` has to be evaluated first, or because the
+    transaction itself has made steps that need this one, which the store does not know yet."""
+    if w.joined(key):
+        return False
     try:
         settle_step(w, key)
     except ConditionNeeded:

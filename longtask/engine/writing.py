@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from longtask.core import decide
 from longtask.core.decide import Move
 from longtask.core.events import Fact, StepsAdded
 from longtask.core.machine import Draft
-from longtask.core.model import MutexView, Step, StepSpec, StepState, Task
+from longtask.core.model import Kind, MutexView, Step, StepSpec, StepState, Task
+from longtask.core.policy import BATCH_MAX
 from longtask.store.contract import Store, Tx
 
 
@@ -23,6 +25,7 @@ class Writing:
         self._read: dict[str, Step] = {}
         self._draft = Draft(tx.task, self._read, tx.now)
         self._stops: tuple[tuple[str, str], ...] = ()
+        self._marked = False
 
     @property
     def task(self) -> Task:
@@ -44,8 +47,13 @@ class Writing:
         """Rows that came from a list; those that have moved in this transaction as they are now."""
         return [self._draft.rows.get(row.key) or self._read.setdefault(row.key, row) for row in rows]
 
+    def joined(self, key: str) -> bool:
+        """This transaction has added a step that needs this one."""
+        return any(edge.need == key for edge in self._draft.edges)
+
     def spec(self, step: Step) -> StepSpec:
-        return self.tx.spec(step.spec)
+        new = dict(self._draft.specs)  # what this transaction itself adds: a few, if any
+        return new[step.spec] if step.spec in new else self.tx.spec(step.spec)
 
     def mutex(self, step: Step, name: str) -> MutexView:
         """As the step finds it: one that this transaction frees is held by nobody."""
@@ -72,6 +80,11 @@ class Writing:
                 self.step(fact.step)
         self._draft.add(facts, told)
 
+    def mark(self, **marks: Any) -> None:
+        """Bookkeeping of the header between tasks, which is no fact."""
+        self._draft.mark(**marks)
+        self._marked = True
+
     def move(self, move: Move) -> None:
         self.add(move.facts, move.told)
         self._stops += move.stops
@@ -82,10 +95,15 @@ class Writing:
         wanted = [key for key, lease in leases if lease is not None and lease.stop != decide.STOP_CANCEL]
         self.move(Move(stops=tuple((key, why) for key in wanted)))
 
+    def stop_agents(self) -> None:
+        """The task's budget is spent."""
+        running = self.tx.running(BATCH_MAX)
+        self.ask_to_stop([step.key for step in running if step.kind is Kind.AGENT], decide.STOP_BUDGET)
+
     @property
     def moved(self) -> int:
         """How much this transaction is going to write: facts, and rows with new bookkeeping."""
-        return len(self._draft.facts) + len(self._draft.rows) + len(self._stops)
+        return len(self._draft.facts) + len(self._draft.rows) + len(self._stops) + self._marked
 
     def save(self, actor: str, op: str | None) -> None:
         if self.moved:

@@ -10,7 +10,18 @@ evaluate, condition, expand, render, names      expressions, over a scope of val
 """
 
 from longtask.plan.builder import fix
-from longtask.plan.compile import compile_plan, compiled, from_values, load, load_file, placed, warnings
+from longtask.plan.compile import (
+    all_specs,
+    compile_plan,
+    compiled,
+    files_of,
+    from_values,
+    load,
+    load_file,
+    placed,
+    warnings,
+    whole_text,
+)
 from longtask.plan.duration import duration_ms, duration_text
 from longtask.plan.expressions import condition, evaluate, expand, names, render
 from longtask.plan.model import Defaults, Limits, Plan, Stage, Workspace
@@ -24,6 +35,7 @@ __all__ = [
     "Stage",
     "Step",
     "Workspace",
+    "all_specs",
     "compile_plan",
     "compiled",
     "condition",
@@ -31,6 +43,7 @@ __all__ = [
     "duration_text",
     "evaluate",
     "expand",
+    "files_of",
     "fix",
     "from_values",
     "load",
@@ -39,4 +52,5 @@ __all__ = [
     "placed",
     "render",
     "warnings",
+    "whole_text",
 ]

@@ -39,6 +39,7 @@ class Common(TypedDict, total=False):
     commit: bool
     repeatable: bool
     progress: str
+    junit: Sequence[str] | str
     weight: int
     silence: Time
     losses_max: int

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from longtask.core.errors import BadPlan
+from longtask.core.graph import did_you_mean
 from longtask.core.model import Json
 
 from . import expressions
@@ -58,6 +59,7 @@ class Checks:
         self.findings = findings
         self.reads: list[Read] = []
         self.templates: set[Loc] = set()  # where `${{` is evaluated; everywhere else it is a mistake
+        self.inputs: frozenset[str] | None = None  # that the plan declares; None: it is no part of another one
         self._reading: set[str] = set()  # steps read by the spec that is being made
 
     def _add(self, place: Section, word: str, message: str) -> None:
@@ -132,9 +134,18 @@ class Checks:
                 raise BadPlan(f"{root!r} is not known here; {no_item}")
         if "callback" in expression.roots and not place.call:
             raise BadPlan("'callback' is not known here; only what a `call` sends may name it")
+        if "inputs" in expression.roots:
+            self._inputs(expression)
         for reading in expression.readings:
             self._reading.add(reading.step)
             self.reads.append(Read(place.step, reading, place.where, place.loc))
+
+    def _inputs(self, expression: expressions.Expression) -> None:
+        if self.inputs is None:
+            raise BadPlan("'inputs' is not known here; only the plan of a `task` step is handed any")
+        for name in sorted(expression.inputs - self.inputs):
+            hint = did_you_mean(name, self.inputs) or f"; it declares {', '.join(sorted(self.inputs)) or 'none'}"
+            raise BadPlan(f"the plan has no input {name!r}{hint}")
 
     def _read(self) -> tuple[str, ...]:
         return tuple(sorted(self._reading))

@@ -20,21 +20,22 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from longtask.core import codec
 from longtask.core import graph as core
 from longtask.core.errors import BadPlan, Problem
 from longtask.core.graph import SYSTEM_KINDS, Graph, Planned
 from longtask.core.model import POOL_SYSTEM, Json, Kind, RunWhen, StepSpec, TaskOptions, WhenFailed
 from longtask.core.policy import KEY_LENGTH_MAX, NAME_LENGTH_MAX
 
-from . import expressions
+from . import expressions, family
 from .check import Section
 from .duration import duration_ms
 from .flow import BESIDE_SHOWN, beside, reading_problems
-from .model import LANGUAGE, Plan, Stage
+from .model import LANGUAGE, ONE_STAGE, Plan, Stage
 from .problems import Findings, Loc, Places, Refused, in_order, path_text
 from .shape import fitting, misfits, nulls
 from .specs import Specs
-from .step import Step
+from .step import Step, SubTask
 from .suspicious import key_in, key_under, shown
 from .yaml import parse, place_all, read_file
 
@@ -46,7 +47,6 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.|$))*")
 TEXT_UNDER = ("env", "run")  # `env: {PORT: 8080}` and `run: true` are text, as written
 BEGIN = f"begin with `longtask: {LANGUAGE}`"
 PLACED_BYTES_MAX = 500_000  # about three seconds
-ONE_STAGE = "steps"  # name of the stage of a plan that has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Given:
 
 
 def load_file(path: str | os.PathLike[str]) -> Plan:
-    """Read and check a plan file.  Raises BadPlan."""
-    return load(read_file(path), os.fspath(path))
+    """Read and check a plan file, and the files that it names as plans of its `task` steps.  Raises BadPlan."""
+    return compiled(read_file(path), os.fspath(path), folder=Path(path).parent)[0]
 
 
 def load(text: str | bytes, file: str = "plan") -> Plan:
@@ -75,9 +75,13 @@ def compiled(
     attended: bool = False,
     name: str | None = None,
     parallel: int | None = None,
+    folder: Path | None = None,
 ) -> tuple[Plan, Graph]:
-    """`load` and `compile_plan` in one pass.  `name` and `parallel` stand in for the plan's own."""
+    """`load` and `compile_plan` in one pass.  `name` and `parallel` stand in for the plan's own.  `folder`: from which
+    it may name the plans of its `task` steps; None: it names no files."""
     raw, places, findings = parse(text, file, text_under=TEXT_UNDER, empty=f"the plan is empty; {BEGIN}")
+    if folder is not None:
+        raw = family.read_files(raw, places, folder, _parsed)
     given = Given(attended, name, parallel)
     try:
         return _plan_of(raw, findings, given)
@@ -89,6 +93,22 @@ def compiled(
                 fresh = Findings(places)
                 _plan_of(raw, fresh, given)
         raise
+
+
+def files_of(plan: Plan) -> list[Path]:
+    """Those that it names as plans of its `task` steps, and those that they name."""
+    return [Path(part.file).resolve() for part in plan._places.all_parts()]
+
+
+def whole_text(plan: Plan, text: str) -> str:
+    """What is kept of a plan, and sent: its text, and if it names files, all of it as JSON."""
+    return json.dumps(plan.dump(), ensure_ascii=False, indent=2) if plan._places.parts else text
+
+
+def _parsed(text: bytes, file: str) -> tuple[Json, Places]:
+    raw, places, findings = parse(text, file, text_under=TEXT_UNDER, empty=f"the plan is empty; {BEGIN}")
+    findings.raise_if_any()
+    return raw, places
 
 
 def from_values(raw: Json, file: str = "") -> Plan:
@@ -177,12 +197,17 @@ def _language(raw: dict[str, Any], findings: Findings) -> None:
 class _Compiler:
     """One pass over a plan.  `whole`: no part was taken away, so that what a step waits for is as written."""
 
-    def __init__(self, plan: Plan, findings: Findings, attended: bool, whole: bool = True) -> None:
+    def __init__(
+        self, plan: Plan, findings: Findings, attended: bool, whole: bool = True, depth: int | None = None
+    ) -> None:
+        """`depth`: of a plan in a plan; None: it stands by itself."""
         self.plan = plan
+        self.depth = depth
         self.findings = findings
         self.attended = attended
         self.whole = whole
-        self.specs = Specs(plan, findings)
+        self.specs = Specs(plan, findings, self._child)
+        self.specs.inputs = None if depth is None else frozenset(plan.inputs)
         self.planned: list[Planned] = []
         self.locs: dict[str, Loc] = {}
         self.alike: dict[str, tuple[Kind, int, str]] = {}
@@ -191,7 +216,7 @@ class _Compiler:
         plan = self.plan
         dumped = plan.dump()
         self._head()
-        self._literals({key: value for key, value in dumped.items() if key not in ("stages", "steps")}, ())
+        self._literals({key: value for key, value in dumped.items() if key not in ("stages", "steps", "outputs")}, ())
         stages = self._stages(dumped)
         for number, (steps, values, loc) in enumerate(stages, 1):
             prefix = path_text(loc)
@@ -215,6 +240,22 @@ class _Compiler:
             parallel=plan.limits.parallel,
             priority=plan.priority,
         )
+
+    def _child(self, task: SubTask, place: Section) -> dict[str, Any] | None:
+        """The body of a `task` step."""
+        depth = (self.depth or 0) + 1
+        found = family.embedded(task.plan, self.plan, self.findings, place, depth)
+        if found is None:
+            return None
+        plan, below = found
+        family.handed_down(task.inputs, plan, self.findings, place)
+        compiler = _Compiler(plan, below, self.attended, depth=depth)
+        graph = compiler.graph()
+        compiler.specs.reads.clear()
+        compiler.specs.template(plan.outputs, Section("", "", ("outputs",)))
+        compiler._literals(plan.outputs, ("outputs",))
+        sources = family.handed_over(plan, graph, compiler.specs.reads, below)
+        return None if below.found else family.body_of(graph, task.inputs, plan, sources)
 
     def _stages(self, dumped: dict[str, Any]) -> list[tuple[list[Step], list[Any], Loc]]:
         """For each stage its steps, the same as plain values, and where they stand."""
@@ -253,6 +294,9 @@ class _Compiler:
                 f"write {shown(better)}",
                 ("name",),
             )
+        for word in ("inputs", "outputs") if self.depth is None else ():
+            if getattr(plan, word):
+                self.findings.add(f"{word} are for the plan of a `task` step: nobody hands them to this one", (word,))
         specs.variables(plan.env, "", ("env",))
         specs.variables(plan.secrets, "", ("secrets",))
         specs.variables(plan.defaults.env, "defaults", ("defaults", "env"))
@@ -312,7 +356,7 @@ class _Compiler:
         specs, before = self.specs, self._noted()
         where = f"step {shown(step.id)}"
         made = specs.step(step, Section(step.id, where, loc))
-        self._literals(values, loc, where)
+        self._literals(_without_plan(values), loc, where)
         if self._noted() == before and step.artifact is None:  # an artifact is named after its step
             self.alike[key] = made
         return made
@@ -357,22 +401,61 @@ class _Compiler:
             budget_micros=None if money is None else int(Decimal(str(money)) * 1_000_000),
             budget_tokens=limits.tokens,
             active_max_ms=None if limits.active is None else duration_ms(limits.active),
+            stage_limits=_stage_limits(plan.stages),
             environment=dict(plan.env),
             secrets=tuple(plan.secrets),
             plan_digest=digest,
         )
 
 
+def _stage_limits(stages: list[Stage]) -> tuple[dict[str, int], ...]:
+    found = []
+    for stage in stages:
+        limits = stage.limits
+        tokens = {} if limits is None or limits.tokens is None else {"tokens": limits.tokens}
+        money = None if limits is None else limits.cost_usd
+        found.append(tokens if money is None else {**tokens, "micros": int(Decimal(str(money)) * 1_000_000)})
+    return tuple(found) if any(found) else ()
+
+
+class Fragment(_Compiler):
+    """Steps alone, to be added to a task that is there: what they need and read is judged beside it."""
+
+    def steps(self) -> tuple[tuple[Planned, ...], tuple[StepSpec, ...]]:
+        """Rows and specs; problems are in the findings."""
+        for n, (step, values) in enumerate(zip(self.plan.steps, self.plan.dump().get("steps", []), strict=True)):
+            self._step(step, values, ("steps", n), f"steps[{n}]", 1)
+        return tuple(self.planned), tuple(self.specs.specs)
+
+
+def all_specs(graph: Graph) -> Iterator[StepSpec]:
+    """Those of the plans of its `task` steps too."""
+    for spec in graph.specs:
+        yield spec
+        if spec.kind is Kind.TASK:
+            yield from all_specs(codec.load(Graph, spec.body["graph"]))
+
+
 def placed(graph: Graph, folder: Path) -> Graph:
     """A plan names its recordings from its own folder; a worker may stand anywhere."""
 
     def moved(spec: StepSpec) -> StepSpec:
+        if spec.kind is Kind.TASK:
+            child = placed(codec.load(Graph, spec.body["graph"]), folder)
+            return replace(spec, body={**spec.body, "graph": codec.form(Graph).dump(child)})
         given = spec.body.get("recording")
         if spec.kind is not Kind.AGENT or not given or "${{" in given:
             return spec
         return replace(spec, body={**spec.body, "recording": str((folder / given).resolve())})
 
     return replace(graph, specs=tuple(map(moved, graph.specs)))
+
+
+def _without_plan(values: dict[str, Any]) -> dict[str, Any]:
+    """A plan in a plan is looked at by itself."""
+    if "task" not in values:
+        return values
+    return {**values, "task": {name: value for name, value in values["task"].items() if name != "plan"}}
 
 
 def _texts(value: Json, loc: Loc) -> Iterator[tuple[Loc, str]]:

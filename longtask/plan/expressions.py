@@ -38,7 +38,7 @@ OPEN, ESCAPED = "${{", "$${{"
 TASK_FIELDS = ("id", "name", "goal", "base", "head")
 CALLBACK_FIELDS = ("url", "key")
 STEP_FIELDS = ("outputs", "state")
-ROOTS = ("steps", "item", "index", "task", "callback")
+ROOTS = ("steps", "item", "index", "task", "inputs", "callback")
 FUNCTIONS = frozenset(
     "size contains startsWith endsWith matches string int uint double bytes dyn timestamp duration min max "
     "getFullYear getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear getHours getMinutes getSeconds "
@@ -55,6 +55,7 @@ class Expression:
     text: str
     readings: tuple[Reading, ...]
     roots: frozenset[str]  # those of ROOTS that it names
+    inputs: frozenset[str]  # names of inputs
     comprehends: bool
     program: Any
 
@@ -96,7 +97,7 @@ def checked(text: str) -> Expression:
     if strange := sorted(set(program.variables()) - {*ROOTS, variable}):  # the parser has the last word
         raise BadPlan(f"unknown name {strange[0]!r}; an expression knows {', '.join(ROOTS)}")
     _known_functions(program.functions())
-    return Expression(text, tuple(_readings(words)), roots, bool(used), program)
+    return Expression(text, tuple(_readings(words)), roots, _inputs(words), bool(used), program)
 
 
 def _syntax(message: str) -> str:
@@ -111,6 +112,14 @@ def _syntax(message: str) -> str:
         problem = f"unexpected {unexpected.group(1)!r}"
     place = f"column {column}" if line == "1" else f"line {line}, column {column}"
     return f"{problem} at {place}"
+
+
+def _inputs(words: list[Token]) -> frozenset[str]:
+    """Raises BadPlan for `inputs` as a whole: what is handed down is named."""
+    paths = [path_after(words, n, 1) for n in names_at(words) if words[n].text == "inputs"]
+    if [] in paths:
+        raise BadPlan("write inputs.NAME, or inputs['NAME']")
+    return frozenset(path[0] for path in paths)
 
 
 def _known_names(words: list[Token], used: list[int]) -> frozenset[str]:

@@ -105,7 +105,7 @@ def reading_problems(
         if source is step:
             yield read, "a step cannot read its own outputs"
             continue
-        if message := _outputs(read, source, specs):
+        if message := output_problem(read, source, specs):
             yield read, message
         near = source.stage < step.stage if step.needs is None else id in step.needs
         if near or (step.key, id) in seen:
@@ -117,7 +117,7 @@ def reading_problems(
             yield read, f"reads steps.{id}, but does not wait for it; {fix}"
 
 
-def _outputs(read: Read, source: Planned, specs: Sequence[StepSpec]) -> str:
+def output_problem(read: Read, source: Planned, specs: Sequence[StepSpec]) -> str:
     """What is wrong with the output that is named; empty if nothing, or if nobody can know."""
     reading = read.reading
     if reading.field != "outputs" or reading.name is None:

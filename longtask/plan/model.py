@@ -21,6 +21,7 @@ from .fields import (
     Positive,
     RetryWord,
     Text,
+    TypeWord,
     WhenFailedWord,
     Words,
 )
@@ -29,6 +30,7 @@ from .shape import bad_plan
 from .step import AgentDefaults, Sandbox, Step
 
 LANGUAGE = 1
+ONE_STAGE = "steps"  # name of the stage of a plan that has none
 
 
 def _workspace(value: Any) -> Any:
@@ -86,10 +88,18 @@ class Limits(Words):
     parallel: Positive = Field(default=PARALLEL, description="Attempts at the same time.")
 
 
+class StageLimits(Words):
+    """Bounds of one stage, all its agents together.  An agent that reaches one asks a person: raise it, or give up."""
+
+    cost_usd: Money | None = Field(default=None, description="Money for models, in US dollars.")
+    tokens: Positive | None = Field(default=None, description="Tokens, in and out.")
+
+
 class Stage(Words, Adds):
     """An ordered group of steps: the next stage begins when all of it has ended."""
 
     name: Text = Field(description="Shown to people; unique within the plan.")
+    limits: StageLimits | None = Field(default=None, description="What its agents may spend, all together.")
     steps: list[Step] = Field(
         default_factory=list, description="Its steps; they run side by side unless `needs` says otherwise."
     )
@@ -114,6 +124,14 @@ class Plan(Words, Adds):
     priority: int = Field(default=0, description="Tasks of higher priority are served first.")
     stages: list[Stage] = Field(default_factory=list, description="In order.")
     steps: list[Step] = Field(default_factory=list, description="Instead of `stages`, for a plan of one stage.")
+    inputs: dict[str, TypeWord] = Field(
+        default_factory=dict,
+        description="Of the plan of a `task` step: what it is handed, by name and type; read as `inputs.NAME`.",
+    )
+    outputs: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Of the plan of a `task` step: what it hands over when it has completed.  May hold `${{ … }}`.",
+    )
     _places: Places = PrivateAttr(default_factory=Places)
 
     def stage(self, name: str) -> Stage:

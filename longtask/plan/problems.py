@@ -6,7 +6,7 @@ column of the values and keys of a text; a plan made in Python has none, and its
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from longtask.core.errors import BadPlan, Problem
@@ -21,9 +21,22 @@ class Places:
     file: str = ""
     keys: dict[Loc, Place] = field(default_factory=dict)
     values: dict[Loc, Place] = field(default_factory=dict)
+    parts: dict[Loc, Places] = field(default_factory=dict)  # of files that stand in the place of a part
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Places)  # the same plan, wherever its parts stand
+
+    def part(self, loc: Loc) -> tuple[Places, Loc]:
+        """Of the file that holds the place, and where it is in there."""
+        for size in range(len(loc), 0, -1) if self.parts else ():
+            if loc[:size] in self.parts:
+                return self.parts[loc[:size]].part(loc[size:])
+        return self, loc
+
+    def all_parts(self) -> Iterator[Places]:
+        for part in self.parts.values():
+            yield part
+            yield from part.all_parts()
 
     def of(self, loc: Loc, key: bool = False) -> Place:
         """The place of a value (or of its key); of the nearest thing around it if it is not there; else (0, 0)."""
@@ -49,8 +62,9 @@ class Findings:
 
     def add(self, message: str, loc: Loc = (), key: bool = False, place: Place | None = None) -> None:
         """`key`: the problem is the key at `loc`, not its value.  `place`: where, if not where `loc` stands."""
-        line, column = place or self.places.of(loc, key)
-        problem = Problem(message, path_text(loc), line, column, self.places.file)
+        places, inner = self.places.part(loc)
+        line, column = place or places.of(inner, key)
+        problem = Problem(message, path_text(loc), line, column, places.file)
         self.found.setdefault((loc, message, (line, column)), problem)
 
     def raise_if_any(self) -> None:

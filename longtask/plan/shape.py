@@ -23,10 +23,9 @@ from .problems import Findings, Loc, Places, Refused
 from .suspicious import shown
 
 # Words of later versions: known, so that they are refused by name and not as a typing error.
-LATER_STEPS = ("task", "planner")
 LATER = {
-    "Step": (*LATER_STEPS, "budget", "limits", "before"),
-    "Fix": (*LATER_STEPS, "budget", "limits"),
+    "Step": ("budget", "limits", "before"),
+    "Fix": ("budget", "limits"),
     "Agent": ("mcp", "skills", "memory", "code_search", "budget"),
     "AgentDefaults": ("mcp", "skills", "memory", "code_search", "budget"),
     "Artifact": ("pull_request", "comment", "push"),
@@ -46,6 +45,7 @@ MISPLACED = {
         **dict.fromkeys(("patch", "report", "files"), "artifact"),
         **dict.fromkeys(("url", "body", "headers", "secret_headers"), "call"),
         **dict.fromkeys(("fix", "rounds_max"), "on_failure"),
+        "planner": "`grow`",
     },
     "Fix": {
         **dict.fromkeys(("prompt", "runtime", "model", "recording", "tools", "deny", "options", "subagents"), "agent"),
@@ -211,9 +211,6 @@ def _expected(text: str) -> list[str]:
 def _unknown(key: str, model: type[BaseModel], loc: Loc) -> str:
     known = [name for name, _ in _fields(model)]
     if key in LATER.get(model.__name__, ()):
-        if key in LATER_STEPS:
-            kinds = "run, function, agent, approval, wait, artifact and call"
-            return f"`{key}:` steps come with a later version; this one knows {kinds}"
         return f"`{key}` comes with a later version of the language; leave it out"
     place = f" in {_path(loc)}" if loc else ""
     near = key.replace("-", "_").lower()

@@ -6,7 +6,8 @@ rest is checked too.
 
 `body` by kind (a key is absent when the plan does not say it; `${{ … }}` is rendered for each attempt):
 
-    run       command (text: a shell's; list: no shell), progress, evidence, sandbox, network, silence_ms, env, secrets
+    run       command (text: a shell's; list: no shell), progress, junit, evidence, sandbox, network, silence_ms, env,
+              secrets
     function  function ("package.module:name"), args, inline, progress, evidence, sandbox, network, silence_ms, env,
               secrets
     agent     prompt, runtime, model, recording, tools, ask, deny, options, evidence, sandbox, network, silence_ms, env,
@@ -15,13 +16,15 @@ rest is checked too.
     wait      signal, match, timeout_ms   or   timer_ms
     call      url, body, headers, secret_headers (header → name of a variable), timeout_ms (for the callback)
     artifact  kind (patch, report, files), name; of a report: title; of files: paths
+    task      graph (of its plan, as `codec` writes it), inputs, results (name → template over the child's steps),
+              sources (those steps)
     for_each  nothing: the list is the spec's `items`, the work is the spec with number `item`
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,12 +33,12 @@ from longtask.agents.policy import parse
 from longtask.agents.spawning import OUTPUTS, SPAWN
 from longtask.core.graph import did_you_mean
 from longtask.core.model import POOL_DEFAULT, POOL_SYSTEM, Json, Kind, StepSpec
-from longtask.core.policy import DEPTH_MAX, FAILURES_MAX, LOSSES_MAX, ROUNDS_MAX, SPAWNED_MAX, WINDOW_MAX
+from longtask.core.policy import DEPTH_MAX, FAILURES_MAX, GROWTH_MAX, LOSSES_MAX, ROUNDS_MAX, SPAWNED_MAX, WINDOW_MAX
 
 from . import expressions
 from .check import VARIABLE, Checks, Section
 from .duration import duration_ms
-from .model import Defaults, Plan
+from .model import ONE_STAGE, Defaults, Plan
 from .problems import Findings
 from .step import (
     SPAWNED,
@@ -46,8 +49,10 @@ from .step import (
     Call,
     Evidence,
     Fix,
+    Grow,
     Step,
     Subagents,
+    SubTask,
     Wait,
     Work,
     kinds_of,
@@ -55,6 +60,7 @@ from .step import (
 from .suspicious import shown
 
 PARALLEL_MAX = 16
+PLANNER_TRIES = 2  # more runs of a planner whose steps do not hold, if its plan does not say
 INSTEAD = {  # (word, kind): what to do about a word that does not apply
     ("timeout", "approval"): "write `expires` inside the approval",
     ("timeout", "wait"): "write `timeout` inside the wait",
@@ -62,6 +68,11 @@ INSTEAD = {  # (word, kind): what to do about a word that does not apply
     ("mutex", "approval"): "whoever waits holds none; put it on the steps that need it",
     ("mutex", "wait"): "whoever waits holds none; put it on the steps that need it",
     ("mutex", "call"): "whoever waits holds none; put it on the steps that need it",
+    ("timeout", "task"): "write `limits` inside its plan",
+    ("retry", "task"): "the steps of its plan have their own",
+    ("env", "task"): "write `env` inside its plan",
+    ("secrets", "task"): "write `secrets` inside its plan",
+    ("outputs", "task"): "write `outputs` inside its plan",
     ("secrets", "call"): "write `secret_headers` inside the call",
 }
 WORK = ("run", "function", "agent")
@@ -69,6 +80,7 @@ FITS = {  # a word that is not here fits every kind
     "args": ("function",),
     "inline": ("function",),
     "progress": ("run", "function"),
+    "junit": ("run",),
     "env": WORK,
     "secrets": WORK,
     "silence": WORK,
@@ -78,6 +90,7 @@ FITS = {  # a word that is not here fits every kind
     "network": WORK,
     "on_failure": WORK,
     "outputs": WORK,
+    "grow": WORK,
     "pool": (*WORK, "call"),
     "mutex": WORK,
     "timeout": (*WORK, "artifact"),
@@ -98,11 +111,16 @@ drop one side, and change nothing that the conflict does not need. Then run the 
 the files you touched. Leave no conflict marker behind."""
 
 
+Child = Callable[[SubTask, Section], "dict[str, Any] | None"]  # its body; None: it has problems, and they are told
+
+
 class Specs(Checks):
     """The specs of one plan, numbered; and what their expressions read."""
 
-    def __init__(self, plan: Plan, findings: Findings) -> None:
+    def __init__(self, plan: Plan, findings: Findings, child: Child | None = None) -> None:
+        """`child` compiles the plan of a `task` step; None: there can be none."""
         super().__init__(findings)
+        self._child = child
         self.plan = plan
         self.defaults: Defaults = plan.defaults
         self.specs: list[StepSpec] = []
@@ -177,6 +195,8 @@ class Specs(Checks):
             return Kind.APPROVAL, self._approval(work, work.approval, place.below("approval"))
         if work.wait is not None:
             return Kind.WAIT, self._wait(work, work.wait, place.below("wait"))
+        if work.task is not None:
+            return Kind.TASK, self._task(work, work.task, place.below("task"))
         if work.call is not None:
             return Kind.CALL, self._call(work, work.call, replace(place.below("call"), call=True))
         assert work.artifact is not None
@@ -187,7 +207,7 @@ class Specs(Checks):
             self._say(place, f"it names {' and '.join(kinds)}; a step does one thing, make it {len(kinds)} steps")
         else:
             known = (
-                "run, function, agent, approval, wait, artifact or call"
+                "run, function, agent, approval, wait, artifact, call or task"
                 if isinstance(work, Step)
                 else "run, function or agent"
             )
@@ -226,7 +246,11 @@ class Specs(Checks):
             self._add(place, "mutex", f"{shown(work.mutex)} is no name; write a word such as 'staging'")
         if work.progress is not None:
             body["progress"] = work.progress
-        commits = (kind == "agent" and self.plan.workspace is not None) if work.commit is None else work.commit
+        if work.junit:
+            body["junit"] = self._below_the_top(work.junit, place, "junit")
+        grows = isinstance(work, Step) and work.grow is not None
+        usual = kind == "agent" and self.plan.workspace is not None and not grows
+        commits = usual if work.commit is None else work.commit
         if commits and self.plan.workspace is None:
             self._add(
                 place, "commit", "needs code to commit, and the plan has no `workspace`; add `workspace: {repo: .}`"
@@ -243,9 +267,33 @@ class Specs(Checks):
             outputs=outputs,
             **self._tries(work),
         )
+        if isinstance(work, Step) and work.grow is not None:
+            spec = self._planner(spec, work, work.grow, place)
         if work.agent is not None and work.agent.subagents is not None:
             spec = self._with_subagents(spec, work.agent.subagents, place)
         return self._with_fix(spec, work, place)
+
+    def _planner(self, spec: StepSpec, work: Step, grow: Grow, place: Section) -> StepSpec:
+        """Its result is a part of a plan; what is wrong with it goes back to the planner, a few times."""
+        inner = place.below("grow")
+        names = [stage.name for stage in self.plan.stages] or [ONE_STAGE]
+        if grow.stage is not None and grow.stage not in names:
+            hint = did_you_mean(grow.stage, names) or f"; the plan has {', '.join(names)}"
+            self._add(inner, "stage", f"{shown(grow.stage)} is no stage{hint}")
+        if (grow.steps_max or 0) > GROWTH_MAX:
+            self._add(inner, "steps_max", f"is {grow.steps_max}, the limit is {GROWTH_MAX}")
+        if spec.commits:
+            self._add(place, "commit", "does not fit a planner: what it hands over are steps; they change the code")
+        if place.item:
+            self._say(inner, "an item of a for_each cannot be a planner; let one step plan for all of them")
+        if spec.outputs.get("steps", "list") != "list":
+            self._say(place.below("outputs"), f"output 'steps' of a planner is a list, not {spec.outputs['steps']!r}")
+        return replace(
+            spec,
+            body={**spec.body, "grow": grow.model_dump(exclude_none=True, exclude_defaults=True)},
+            outputs={**spec.outputs, "steps": "list"},
+            failures_max=spec.failures_max or (PLANNER_TRIES if work.retry is None else 0),
+        )
 
     def _with_subagents(self, spec: StepSpec, subagents: Subagents, place: Section) -> StepSpec:
         """What the plan says of the agent holds of what it spawns, but that it spawns and that it changes something.
@@ -291,6 +339,21 @@ class Specs(Checks):
         if outer is not None and fix.rounds_max is not None and outer != fix.rounds_max:
             self._add(place, "rounds_max", f"says {fix.rounds_max}, beside it stands {outer}; write one of them")
         return outer or fix.rounds_max or ROUNDS_MAX
+
+    def _task(self, step: Step, task: SubTask, place: Section) -> StepSpec:
+        """What its child has merged may conflict with what was merged beside it, as a change of its own."""
+        self.template(task.inputs, place, "inputs")
+        body = None if self._child is None else self._child(task, place)
+        if self._child is None:
+            self._say(place, "a task in a task cannot be added to one that is under way")
+        spec = StepSpec(
+            kind=Kind.TASK,
+            body=body or {},
+            losses_max=self._losses(step),
+            conflict=None if self.plan.workspace is None else self._conflict(None),
+            outputs=dict.fromkeys((body or {}).get("results", ()), "any"),
+        )
+        return self._with_fix(spec, step, place)
 
     def _approval(self, step: Step, approval: Approval, place: Section) -> StepSpec:
         self.template(approval.ask, place, "ask")
@@ -405,6 +468,12 @@ class Specs(Checks):
 
     # --- parts ---
 
+    def _below_the_top(self, globs: list[str], place: Section, word: str) -> list[str]:
+        for glob in globs:
+            if not glob.strip("/.") or glob.startswith("/") or ".." in glob.split("/"):
+                self._add(place, word, f"{shown(glob)} is no path below the top of the repository")
+        return globs
+
     def _command(self, command: str | list[str], place: Section) -> str | list[str]:
         if any("${{" in word for word in ([command] if isinstance(command, str) else command)):
             self._add(
@@ -456,8 +525,10 @@ class Specs(Checks):
                 self._say(
                     place, f"{word} is read from a command, this is a step of kind {kind}; put it on a `run` step"
                 )
-        if evidence.tests_min is not None and work.progress != "pytest":
-            self._say(place, "tests_min is read from pytest's output; write `progress: pytest` beside it")
+        if evidence.tests_min is not None and work.progress in (None, "n/m") and not work.junit:
+            self._say(
+                place, "tests_min is read from a test runner's output; write `progress: pytest` beside it, or another"
+            )
         commits = work.commit if work.commit is not None else kind == "agent"
         for word in ("protect", "change"):
             if getattr(evidence, word) and not commits:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from longtask.agents.catalog import REQUESTS_MAX, RUNTIMES
-from longtask.core.policy import LOSSES_MAX, ROUNDS_MAX, SPAWNED_MAX, WEIGHT, WINDOW_MAX
+from longtask.core.policy import GROWTH_MAX, LOSSES_MAX, ROUNDS_MAX, SPAWNED_MAX, WEIGHT, WINDOW_MAX
 
 from .fields import (
     Command,
@@ -34,7 +34,7 @@ from .fields import (
     Words,
 )
 
-KINDS = ("run", "function", "agent", "approval", "wait", "artifact", "call")
+KINDS = ("run", "function", "agent", "approval", "wait", "artifact", "call", "task")
 SPAWNED = 4  # at once, if a plan does not say how many
 Outputs = dict[str, TypeWord]
 Sandbox = Literal["none", "bubblewrap"]
@@ -103,6 +103,18 @@ class Agent(AgentDefaults):
     )
 
 
+class Grow(Words):
+    """The step is a planner: its output `steps` is a list of steps in this language, and they are added to the task."""
+
+    stage: Text | None = Field(default=None, description="The stage that they enter; absent: the one under way.")
+    before: Id | None = Field(default=None, description="The step that they go in front of.")
+    steps_max: Positive | None = Field(default=None, description=f"How many at most; {GROWTH_MAX} if absent.")
+    approve: bool = Field(default=False, description="true: a person sees them first, and approves or rejects them.")
+
+
+Progress = Literal["pytest", "unittest", "jest", "vitest", "cargo", "go", "maven", "gradle", "tap", "n/m"]
+
+
 class Coverage(Words):
     """Lines that the tests must reach."""
 
@@ -122,7 +134,9 @@ class Evidence(Words):
     )
     change: bool | None = Field(default=None, description="true: an agent that has changed nothing has failed.")
     tests_min: Positive | None = Field(
-        default=None, description="How many tests must have passed; read from the output, with `progress: pytest`."
+        default=None,
+        description="How many tests must have passed: as the output tells, with `progress: pytest` or another test "
+        "runner, or as reports do, with `junit`.",
     )
     coverage: Coverage | None = Field(default=None, description="A floor under the coverage of lines.")
 
@@ -165,9 +179,15 @@ class Work(Words):
         description="A name, such as `staging`: of all steps with the same name, in whatever task, one runs at a time, "
         "first come, first served.",
     )
-    progress: Literal["pytest", "n/m"] | None = Field(
+    progress: Progress | None = Field(
         default=None,
-        description="How to read progress from the output: `pytest`, or `n/m` (the last such pair).",
+        description="Whose output it is, to read progress from: a test runner's, or `n/m` (the last such pair).  "
+        "Absent: a test runner that is recognised is read all the same.",
+    )
+    junit: Names = Field(
+        default_factory=list,
+        description="Reports in JUnit's XML that the command writes, from the top of the repository; may hold `*` and "
+        "`**`.  They tell which tests have passed and failed.",
     )
     commit: bool | None = Field(
         default=None,
@@ -303,14 +323,28 @@ class Call(Words):
     )
 
 
+class SubTask(Words):
+    """A task of its own: its steps, limits and journal, on the code of this one.  Its cost counts here too."""
+
+    plan: Text | dict[str, Any] = Field(
+        description="The plan itself, or a file beside this one.  It has no `workspace`: it begins from what is merged "
+        "so far, and what it merges becomes the step's change."
+    )
+    inputs: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What is handed down, by the names that the plan declares as `inputs`.  May hold `${{ … }}`.",
+    )
+
+
 class Step(Work):
-    """A node of the graph: exactly one of `run, function, agent, approval, wait, artifact, call`."""
+    """A node of the graph: exactly one of `run, function, agent, approval, wait, artifact, call, task`."""
 
     id: Id = Field(description="Unique within the plan: small letters, digits and underscores.")
     approval: Approval | None = Field(default=None, description="Ask a person.")
     wait: Wait | None = Field(default=None, description="Wait for a signal or a time.")
     artifact: Artifact | None = Field(default=None, description="Make an artifact.")
     call: Call | None = Field(default=None, description="Have it done elsewhere, and wait for the callback.")
+    task: SubTask | None = Field(default=None, description="Have it done by a task of its own.")
     needs: Needs | None = Field(
         default=None,
         description="Ids of the steps that it needs.  Absent: all earlier stages.  `[]`: nothing, it starts at once.",
@@ -327,6 +361,9 @@ class Step(Work):
         default=None, description=f"With `for_each`: how many items at once; 16 if absent, at most {WINDOW_MAX}."
     )
     outputs: Outputs = Field(default_factory=dict, description="What it hands over, by name and type.")
+    grow: Grow | None = Field(
+        default=None, description="A planner: its output `steps` is added to the task, checked as this plan is."
+    )
     pool: Text | None = Field(default=None, description="Which workers may take it; `default` if absent.")
     run_when: RunWhenWord = Field(
         default="success",

@@ -22,6 +22,7 @@ from longtask.core.change import Change
 from longtask.core.codec import dump_fact, dump_json, dump_options, dump_spec, load_options, load_spec
 from longtask.core.errors import NotFound, Refused, StoreError
 from longtask.core.events import TaskSubmitted
+from longtask.core.family import Errand
 from longtask.core.model import JsonMap, Lease, MutexView, Signal, Step, StepSpec, Task, TaskOptions, TaskState
 from longtask.store import sharing
 from longtask.store.contract import Alarm, Ref, Tx
@@ -79,6 +80,7 @@ class SqlTx:
         self.saved: tuple[Change, str, str | None] | None = None
         self.sent: list[Signal] = []
         self.heard: dict[int, str | None] = {}  # by number, of signals whose hearing has moved
+        self.over: list[int] = []  # numbers of errands that have been carried out
         self._header: Task | None = None
         self._first: Step | None = None  # what came with the header, and its lease
         self._first_lease: Lease | None = None
@@ -129,15 +131,21 @@ class SqlTx:
         rows = self.store.select("lease", {"task_n": self.task_n, "step": key})
         return Lease(self.task_id, key, *rows[0]) if rows else None
 
-    def spent(self, key: str) -> tuple[int, int]:
-        tokens, micros = self.store.select("spent", {"task_n": self.task_n, "step": key})[0]
-        return int(tokens), int(micros)
+    def spent(self, key: str, run: int, *, but: int = 0) -> dict[str, int]:
+        return self.store.spent_of(self.task_n, key, run, but)
 
     def dependents(self, key: str, after: str, limit: int) -> list[Step]:
         first = self._first is not None and self._first.key == key and not after and limit == self._telling
         if first and self._told_first is not None:
             return [to_step(row) for row in self._told_first]
         return self._steps("dependents", key=key, after=after, limit=below(limit))
+
+    def needs(self, key: str, limit: int) -> list[str]:
+        rows = self.store.select("needs_of", {"task_n": self.task_n, "key": key, "limit": below(limit)})
+        return [row[0] for row in rows]
+
+    def spec_count(self) -> int:
+        return int(self.store.select("spec_count", {"task_n": self.task_n})[0][0])
 
     def owned_open(self, key: str, limit: int) -> list[Step]:
         return self._steps("owned_open", key=key, limit=below(limit))
@@ -181,6 +189,9 @@ class SqlTx:
     def hear(self, number: int, heard: str | None) -> None:
         self.heard[number] = heard
 
+    def drop_errands(self, numbers: Sequence[int]) -> None:
+        self.over += numbers
+
     def done_op(self, op: str) -> bool:
         return bool(self.store.select("done_op", {"task_n": self.task_n, "op": op}))
 
@@ -209,7 +220,7 @@ class SqlTx:
         run, n = self.store.run, self.task_n
         if self.saved is not None:
             change, actor, op = self.saved
-            self.store.here.news |= _leaves_work(change.task)
+            self.store.here.news |= _leaves_work(change.task) or bool(change.errands)
             sharing.take_mutex(run, n, change, self.now)
             if change.created:
                 n = self.task_n = self._insert(change.task)
@@ -228,6 +239,8 @@ class SqlTx:
             })  # fmt: skip
         for number, heard in self.heard.items():
             run("hear", {"task_n": n, "number": number, "heard": heard})
+        for number in self.over:
+            run("drop_errand", {"n": number})
 
     def _insert(self, task: Task) -> int:
         rows = self.store.run("insert_task", task_row(task))
@@ -264,7 +277,8 @@ class SqlTx:
             self.store.run("stop_leases", {"task_n": self.task_n, "why": why, "keys": keys})
         drop("close_waits", change.waits_closed)
         bulk("open_waits", [(x.step, n, x.name, x.ask) for n, x in enumerate(change.waits_opened, 1)])
-        bulk("insert_artifacts", [_artifact_row(a.step, a.attempt, a.content) for a in change.artifacts])
+        bulk("open_errands", [_errand_row(errand) for errand in change.errands])
+        bulk("insert_artifacts", [artifact_row(a.step, a.attempt, a.content) for a in change.artifacts])
 
     def _event_row(self, seq: int, fact: Any, op: str | None) -> tuple[int, str, int, str | None, str]:
         if isinstance(fact, TaskSubmitted):
@@ -273,12 +287,17 @@ class SqlTx:
         return seq, kind, v, op, body
 
 
+def _errand_row(errand: Errand) -> list[Any]:
+    body = None if errand.body is None else dump_json(errand.body)
+    return [errand.step, errand.kind, errand.target, errand.seq, errand.tokens, errand.micros, body]
+
+
 def _leaves_work(task: Task) -> bool:
     counts = task.counts
     return task.state is TaskState.CLOSING or bool(counts.ready or counts.untold or counts.merging)
 
 
-def _artifact_row(step: str, attempt: int, content: JsonMap) -> list[Any]:
+def artifact_row(step: str, attempt: int, content: JsonMap) -> list[Any]:
     known = ("name", "digest", "size_bytes", "media_type")
     rest = {name: value for name, value in content.items() if name not in known}
     # a file name may hold bytes that are no text; the column shows them as such, the fact has them
@@ -372,7 +391,7 @@ class SqlBlocks(ABC):
             self._lock(here)
             tx = SqlTx(self, task_id, key, created, telling)
             yield tx
-            if tx.saved is not None or tx.sent or tx.heard:
+            if tx.saved is not None or tx.sent or tx.heard or tx.over:
                 self._write(here, tx)
             if not here.group:
                 self._commit(here)
@@ -449,6 +468,10 @@ class SqlBlocks(ABC):
         _keep(self._options, task_id, load_options(options))
         if number is not None and spec is not None:
             _keep(self._specs, (task_id, number), load_spec(spec))
+
+    def spent_of(self, task_n: int, step: str, run: int, but: int) -> dict[str, int]:
+        rows = self.select("spent", {"task_n": task_n, "step": step, "run": run, "but": but})
+        return dict(zip(("tokens", "micros", "requests"), map(int, rows[0]), strict=True))
 
     def spec_of(self, task_id: str, task_n: int, number: int) -> StepSpec:
         spec = self._specs.get((task_id, number))

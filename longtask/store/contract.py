@@ -30,6 +30,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from longtask.core.change import Change, MutexRow, OfferRow, TicketRow
 from longtask.core.events import Event
 from longtask.core.model import Json, JsonMap, Lease, MutexView, Signal, Step, StepSpec, Task
+from longtask.store.archives import Archives
 from longtask.store.callers import Callers
 from longtask.store.gauges import Gauges
 from longtask.store.outward import Notice as Notice
@@ -153,6 +154,28 @@ class Pruned(NamedTuple):
     workspace_id: str
 
 
+class ErrandRow(NamedTuple):
+    """What a task has to do to another one (`core.family`), as its store keeps it; `body` is JSON."""
+
+    n: int
+    task_id: str
+    step: str
+    kind: str
+    target: str
+    seq: int
+    tokens: int
+    micros: int
+    body: str | None = None
+
+
+class Over(NamedTuple):
+    """A task over another one, and usage below it that it does not count yet."""
+
+    task: Task
+    tokens: int
+    micros: int
+
+
 class Found(NamedTuple):
     """What every kind of search for a scheduler has found, each as the peek of its name tells."""
 
@@ -163,6 +186,7 @@ class Found(NamedTuple):
     unsettled: list[Ref]
     callable: list[Ref]
     mergeable: list[Ref]
+    errands: list[ErrandRow]
 
 
 class Alarm(NamedTuple):
@@ -188,11 +212,18 @@ class Tx(Protocol):
 
     def spec(self, number: int) -> StepSpec: ...
     def lease(self, key: str) -> Lease | None: ...
-    def spent(self, key: str) -> tuple[int, int]:
-        """(tokens, micros) of all calls of all runs of the step that stand in its run journal."""
+    def spent(self, key: str, run: int, *, but: int = 0) -> dict[str, int]:
+        """`tokens` and `micros` of all calls of all runs of the step that stand in its run journal, `requests` of the
+        model in that run; without those of row `but` of it."""
 
     def dependents(self, key: str, after: str, limit: int) -> list[Step]:
         """Steps that need `key`, by key, keys above `after`."""
+
+    def needs(self, key: str, limit: int) -> list[str]:
+        """What the step needs directly, gates and what it owns included, by key."""
+
+    def spec_count(self) -> int:
+        """The number that the next new spec of the task gets."""
 
     def owned_open(self, key: str, limit: int) -> list[Step]:
         """Open steps that stand before `key` and report to it."""
@@ -226,6 +257,9 @@ class Tx(Protocol):
     def hear(self, number: int, heard: str | None) -> None:
         """How far the waiters have heard a signal; None: all have.  Written at the end of the block."""
 
+    def drop_errands(self, numbers: Sequence[int]) -> None:
+        """Takes away errands of this task; at the end of the block.  Fine if they are gone."""
+
     def done_op(self, op: str) -> bool:
         """An event of this task carries this operation id: the same call has been carried out before."""
 
@@ -240,7 +274,7 @@ class Tx(Protocol):
         nothing written, and a group goes on.  Taking one never waits for another transaction."""
 
 
-class Store(Callers, Outward, Gauges, Protocol):
+class Store(Callers, Outward, Gauges, Archives, Protocol):
     def now(self) -> int: ...
     def group(self) -> AbstractContextManager[None]: ...
     def together(self, act: Callable[[], T]) -> T:
@@ -297,6 +331,9 @@ class Store(Callers, Outward, Gauges, Protocol):
     def mergeable(self, limit: int) -> list[Ref]:
         """Merging steps that are due."""
 
+    def errands(self, limit: int) -> list[ErrandRow]:
+        """Those that have waited longest; a child that is to be ended not before it has been made."""
+
     def expired(self, limit: int) -> list[Lease]: ...
     def closing(self, limit: int) -> list[str]:
         """Tasks in closing that have something to sweep or to end."""
@@ -323,10 +360,17 @@ class Store(Callers, Outward, Gauges, Protocol):
 
     # reads
     def get_task(self, handle: str) -> Task:
-        """By id, by a unique prefix of it (8 characters or more), by `NAME-number`, or `@last`.  Raises NotFound."""
+        """By id, by a unique prefix of it (8 characters or more), by `NAME-number`, or `@last` (never a child).
 
-    def tasks(self, *, open_only: bool, workspace_id: str | None, before: int, limit: int) -> list[Task]:
-        """Newest first, with a number below `before` (0: from the newest)."""
+        Raises NotFound."""
+
+    def tasks(
+        self, *, open_only: bool, workspace_id: str | None, before: int, limit: int, children: bool = True
+    ) -> list[Task]:
+        """Newest first, with a number below `before` (0: from the newest).  `children` False: without those that were
+        made for a step of another task."""
+
+    def newest_children(self, task_id: str, limit: int) -> list[Task]: ...
 
     def task_by_key(self, idempotency_key: str) -> Task | None: ...
     def get_step(self, ref: Ref) -> Step: ...
@@ -342,6 +386,13 @@ class Store(Callers, Outward, Gauges, Protocol):
 
     def results(self, task_id: str, keys: Sequence[str]) -> dict[str, Step]:
         """The named steps that exist (for expressions)."""
+
+    def over(self, task_id: str) -> list[Over]:
+        """All tasks over this one, its parent first, with what they will count as soon as it is told: one moment."""
+
+    def errands_of(self, task_id: str, limit: int) -> list[ErrandRow]: ...
+    def awaited(self, task_id: str, after: str, limit: int) -> list[tuple[str, str]]:
+        """(step, child) of steps that wait for a child, by key, keys above `after`; it may not be there yet."""
 
     def asking(self, *, task_id: str | None, limit: int) -> list[tuple[str, Step]]:
         """(task id, step) of all steps that wait for a person, oldest first."""
@@ -385,6 +436,9 @@ class Store(Callers, Outward, Gauges, Protocol):
         """As `progress`, of many tasks at once, each with its task."""
 
     def journal(self, ref: Ref, run: int) -> list[JournalRow]: ...
+    def spent(self, ref: Ref, run: int) -> dict[str, int]:
+        """`tokens` and `micros` of all runs of the step, `requests` of the model in that run."""
+
     def checkpoint(self, ref: Ref, run: int) -> Checkpoint | None:
         """The newest of the run."""
 

@@ -14,14 +14,17 @@ from longtask.core.events import Event
 from longtask.core.model import POOL_DEFAULT, Lease, Signal, Step, StepSpec, Task
 from longtask.core.policy import CALL_MS
 from longtask.store.access import SqlAccess
+from longtask.store.archiving import SqlArchives
 from longtask.store.base import SqlBlocks, below, load_object
 from longtask.store.contract import (
     ArtifactEntry,
     Beat,
     Checkpoint,
     Chunk,
+    ErrandRow,
     Found,
     JournalRow,
+    Over,
     PoolLoad,
     Progress,
     Ref,
@@ -30,7 +33,6 @@ from longtask.store.contract import (
 from longtask.store.gauging import SqlGauges
 from longtask.store.outbound import SqlOutbound
 from longtask.store.rows import TASK_WIDTH, Row, pool_column, to_event, to_lease, to_signal, to_step, to_task
-from longtask.store.upkeep import SqlUpkeep
 
 PREFIX_LENGTH_MIN = 8
 NEWEST = 2**62
@@ -84,6 +86,10 @@ class SqlPeeks(SqlBlocks):
 
     def closing(self, limit: int) -> list[str]:
         return [row[0] for row in self.select("closing", {"limit": below(limit)})]
+
+    def errands(self, limit: int) -> list[ErrandRow]:
+        rows = self.select("errands", {"now": self.now(), "limit": below(limit)})
+        return [ErrandRow(*row) for row in rows]
 
     def next_due_at(self) -> int | None:
         at: int | None = self.select("next_due_at", {"now": self.now(), "call_ms": CALL_MS})[0][0]
@@ -161,9 +167,11 @@ class SqlReads(SqlBlocks):
             raise NotFound("there is no task yet" if handle == "@last" else f"no task {handle!r}")
         return _whole_task(rows[0])
 
-    def tasks(self, *, open_only: bool, workspace_id: str | None, before: int, limit: int) -> list[Task]:
+    def tasks(
+        self, *, open_only: bool, workspace_id: str | None, before: int, limit: int, children: bool = True
+    ) -> list[Task]:
         name = "tasks" + ("_of_workspace" if workspace_id is not None else "") + ("_open" if open_only else "")
-        params: dict[str, Any] = {"before": before or NEWEST, "limit": below(limit)}
+        params: dict[str, Any] = {"before": before or NEWEST, "limit": below(limit), "children": int(children)}
         if workspace_id is not None:
             params["workspace_id"] = workspace_id
         return [_whole_task(row) for row in self.select(name, params)]
@@ -207,6 +215,21 @@ class SqlReads(SqlBlocks):
     def results(self, task_id: str, keys: Sequence[str]) -> dict[str, Step]:
         params = {"task_n": self._number(task_id), "keys": dump_json(list(keys))}
         return {step.key: step for step in map(to_step, self.select("steps", params))}
+
+    def over(self, task_id: str) -> list[Over]:
+        rows = self.select("over", {"task_id": task_id})
+        return [Over(_whole_task(row), *map(int, row[TASK_WIDTH + 1 :])) for row in rows]
+
+    def newest_children(self, task_id: str, limit: int) -> list[Task]:
+        return [_whole_task(row) for row in self.select("newest_children", {"parent": task_id, "limit": below(limit)})]
+
+    def errands_of(self, task_id: str, limit: int) -> list[ErrandRow]:
+        rows = self.select("errands_of", {"task_id": task_id, "limit": below(limit)})
+        return [ErrandRow(*row) for row in rows]
+
+    def awaited(self, task_id: str, after: str, limit: int) -> list[tuple[str, str]]:
+        params = {"task_id": task_id, "after": after, "limit": below(limit)}
+        return [(step, child) for step, child in self.select("awaited", params)]
 
     def asking(self, *, task_id: str | None, limit: int) -> list[tuple[str, Step]]:
         if task_id is None:
@@ -264,6 +287,9 @@ class SqlReads(SqlBlocks):
 
     def journal(self, ref: Ref, run: int) -> list[JournalRow]:
         return [_journal_row(row) for row in self.select("journal", {**_step(ref), "run": run})]
+
+    def spent(self, ref: Ref, run: int) -> dict[str, int]:
+        return self.spent_of(self._number(ref.task_id), ref.step, run, 0)
 
     def checkpoint(self, ref: Ref, run: int) -> Checkpoint | None:
         rows = self.select("checkpoint", {**_step(ref), "run": run})
@@ -330,7 +356,7 @@ def _step(ref: Ref) -> dict[str, Any]:
     return {"task_id": ref.task_id, "step": ref.step}
 
 
-class SqlStore(SqlPeeks, SqlAttempts, SqlReads, SqlUpkeep, SqlAccess, SqlOutbound, SqlGauges):
+class SqlStore(SqlPeeks, SqlAttempts, SqlReads, SqlArchives, SqlAccess, SqlOutbound, SqlGauges):
     """`contract.Store`.  Output may lie elsewhere, so it is the dialect's."""
 
     @abstractmethod

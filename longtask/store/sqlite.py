@@ -17,8 +17,10 @@ from typing import Any, TypeVar
 
 import apsw
 
+from longtask.core.codec import dump_json
 from longtask.core.errors import LongTaskError, Refused, StoreBusy, StoreError
 from longtask.store import place, schema
+from longtask.store.archives import Written
 from longtask.store.base import Here, Params, below
 from longtask.store.contract import Chunk, Ref
 from longtask.store.line import BUSY_MAX_MS, MEMORY, Line, Trace, turn_for
@@ -236,6 +238,30 @@ class SqliteStore(SqlStore):
         params = {"task_id": ref.task_id, "step": ref.step, "attempt": attempt, "after": after, "limit": below(limit)}
         with self._alone:
             return [Chunk(*row) for row in self._output.run(self.queries["output"], params)]
+
+    # archives
+
+    def output_rows(self, params: Params) -> list[Row]:
+        with self._alone:
+            return self._output.run(self.queries["output_of_task"], params)
+
+    def bring_output(self, task_id: str, written: Sequence[Written]) -> None:
+        with self._alone:
+            line = self._output
+            line.run("begin")
+            try:
+                for one in written:
+                    line.run(self.queries["bring_chunk"], {"task_id": task_id, **one._asdict()})
+                line.run("commit")
+            except BaseException:
+                line.undo()
+                raise
+        line.copy_back()
+
+    def bring_events(self, task_n: int, rows: Sequence[Sequence[Any]]) -> None:
+        first = self.select("first_event", {})
+        below = min(first[0][0], 1) - 1 if first else 0
+        self.run("bring_events", {"task_n": task_n, "below": below, "rows": dump_json(rows)})
 
     # upkeep
 

@@ -99,7 +99,8 @@ class Counts:
             case e.FixRequested():
                 self._add(FIXES, "review" if fact.revise else "failure")
             case e.UsageRecorded():
-                self._used(event, fact)
+                if fact.child is None:  # a child's own journal tells it
+                    self._used(event, fact)
                 return
             case e.StepMerged():
                 self._add(STEPS_ENDED, "completed")

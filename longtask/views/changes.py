@@ -24,6 +24,14 @@ def range_of(task: Task, step: Step | None) -> tuple[str, str]:
     raise Refused(f"step {step.key!r} has changed no code; leave the step out to see the diff of the whole task")
 
 
+def end_of(task: Task, step: Step | None) -> str:
+    """Where what has changed since some commit ends: of a question at the code that it is about.  Raises Refused."""
+    asked = None if step is None else (step.question or {}).get("head")
+    if asked:
+        return str(asked)
+    return range_of(task, step)[1]
+
+
 class FileChange(Protocol):
     """`workspace.hub.FileStat`: what it knows of git is not loaded for it."""
 

@@ -6,12 +6,12 @@ from collections import defaultdict
 from typing import Any
 
 from longtask.core.machine import status
-from longtask.core.model import Json, JsonMap, Question, Step, Task
+from longtask.core.model import Json, JsonMap, Question, Step, StepState, Task
 from longtask.core.policy import BATCH_MAX
 from longtask.store.contract import Store
 from longtask.views.picture import Picture
 from longtask.views.reasons import answers
-from longtask.views.words import handle, percent, question_text, stage_word
+from longtask.views.words import handle, percent, question_text, stage, stage_word, stages
 
 
 def picture_map(picture: Picture) -> dict[str, Any]:
@@ -26,14 +26,10 @@ def picture_map(picture: Picture) -> dict[str, Any]:
         "state": str(task.state),
         "base": task.base,
         "head": task.head,
-        "cost_micros": task.spent_micros,
-        "tokens": task.spent_tokens,
         "cost_limit_micros": task.budget_micros,
         "tokens_limit": task.budget_tokens,
-        "stages": [
-            {"name": name, "status": stage_word(task, own[n], n)}
-            for n, name in enumerate(task.options.stages or ("steps",), 1)
-        ],
+        "forked_from": None if task.options.forked is None else task.options.forked._asdict(),
+        "stages": [{"name": name, "status": stage_word(task, own[n], n)} for n, name in enumerate(stages(task), 1)],
         "counts": task.counts._asdict(),
         "steps": [step_map(picture, step) for step in picture.steps],
         "steps_left_out": picture.left_out,
@@ -49,9 +45,14 @@ def task_map(task: Task) -> dict[str, Any]:
         "goal": task.options.goal,
         "status": status(task),
         "percent": percent(task),
+        "stage": stage(task),
+        "cost_micros": task.spent_micros,
+        "tokens": task.spent_tokens,
         "created_at": task.created_at,
         "ended_at": task.ended_at or None,
         "created_by": task.created_by,
+        "parent": task.parent,
+        "parent_step": task.parent_step,
     }
 
 
@@ -64,6 +65,7 @@ def step_map(picture: Picture, step: Step) -> dict[str, Any]:
         "state": str(step.state),
         "owner": step.owner,
         "attempt": step.attempt,
+        "taken_by": step.taken_by if step.state is StepState.RUNNING else None,
         "run": step.run,
         "rounds": step.rounds,
         "began_at": step.began_at or None,
@@ -78,6 +80,7 @@ def step_map(picture: Picture, step: Step) -> dict[str, Any]:
         "ask": step.ask or None,
         "commit": step.commit,
         "result": step.result,
+        "child": None if (child := picture.children.get(step.key)) is None else child._asdict(),
         "progress": None
         if progress is None
         else {"done": progress.done, "total": progress.total, "text": progress.text},
@@ -104,7 +107,7 @@ def graph_map(store: Store, picture: Picture) -> dict[str, Any]:
     return {
         "task": task.id,
         "name": task.name,
-        "stages": list(task.options.stages or ("steps",)),
+        "stages": list(stages(task)),
         "steps": [
             {"key": s.key, "kind": str(s.kind), "stage": s.stage, "state": str(s.state), "owner": s.owner}
             for s in picture.steps

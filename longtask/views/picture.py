@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from longtask.core import events as e
-from longtask.core.model import Step, Task
+from longtask.core.machine import status
+from longtask.core.model import Kind, Step, Task
 from longtask.core.policy import BATCH_MAX
 from longtask.store.contract import Progress, Ref, Store
+from longtask.views.words import handle, percent
 
 STEPS_MAX = 20_000  # what a view holds; a larger task is shown in part
 PROGRESS_MAX = 1_000
+CHILDREN_MAX = 1_000  # the newest: a step of which no child is shown has ended long ago
 LONG_AGO = 1 << 62
+
+
+class Child(NamedTuple):
+    """A task that was made for a step."""
+
+    task: str
+    handle: str
+    status: str
+    percent: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +37,8 @@ class Picture:
     progress: Mapping[str, Progress]
     now: int
     left_out: int = 0
+    children: Mapping[str, Child] = field(default_factory=dict)  # by step: the newest task that was made for it
+    parent: str | None = None  # handle of the task that it was made for
 
     def progress_of(self, step: Step) -> Progress | None:
         """What its newest attempt has told."""
@@ -53,7 +68,15 @@ class Looker:
         self._seq = task.seq
         progress = {row.step: row for row in store.progress(task.id, PROGRESS_MAX)}
         left_out = max(task.counts.steps - len(task.options.stages or ("",)) - len(self._rows), 0)
-        return Picture(task, self._sorted, progress, store.now(), left_out)
+        parent = parent_of(store, task)
+        above = None if parent is None else handle(parent)
+        return Picture(task, self._sorted, progress, store.now(), left_out, self._children(), above)
+
+    def _children(self) -> dict[str, Child]:
+        if not any(step.kind is Kind.TASK for step in self._sorted):
+            return {}
+        newest = self._store.newest_children(self._task_id, CHILDREN_MAX)
+        return {str(t.parent_step): Child(t.id, handle(t), status(t), percent(t)) for t in reversed(newest)}
 
     def _read_all(self) -> None:
         first = self._store.events(self._task_id, 0, 1)
@@ -90,6 +113,10 @@ class Looker:
             return (step.stage, self._order.get(step.key, LONG_AGO), step.item or 0, len(step.key), step.key)
 
         self._sorted = sorted(self._rows.values(), key=place)
+
+
+def parent_of(store: Store, task: Task) -> Task | None:
+    return None if task.parent is None else store.get_task(task.parent)
 
 
 def look(store: Store, task_id: str, steps_max: int = STEPS_MAX) -> Picture:

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtask.core.decide import ANSWERS
+from longtask.core.errors import NotFound
 from longtask.core.machine import status
-from longtask.core.model import Kind, Question, Role, Step, StepState, Task, TaskState, WaitingFor
-from longtask.store.contract import Store
+from longtask.core.model import PAUSED_BY_PARENT, Kind, Question, Role, Step, StepState, Task, TaskState, WaitingFor
+from longtask.core.spending import limits_of, near
+from longtask.store.contract import Ref, Store
 from longtask.views.fleet import live_workers
-from longtask.views.picture import STEPS_MAX, look, need_rows
+from longtask.views.picture import STEPS_MAX, look, need_rows, parent_of
 from longtask.views.text import gist
-from longtask.views.words import duration, handle, named, question_text, spent, waits_for
+from longtask.views.words import duration, handle, named, near_limit, question_text, spent, waits_for
 
 S = StepState
 SHOWN_MAX = 10
@@ -117,13 +119,18 @@ def _of_task(face: Face, task: Task) -> Iterator[Reason]:
 
 def _paused(face: Face, task: Task) -> Reason:
     name = handle(task)
+    parent = parent_of(face.store, task) if task.pauses & PAUSED_BY_PARENT else None
+    if parent is not None:
+        why = f"{handle(parent)}, whose step {task.parent_step!r} it works for, is paused or has spent its budget"
+        return Reason(f"{name} is held: {why}", 0, (face.command("why", handle(parent)),))
     return Reason(f"{name} is paused: nothing new is claimed", 0, (face.command("resume", name),))
 
 
 def _over_budget(face: Face, task: Task) -> Reason:
     name = handle(task)
     if task.exceeded:
-        return Reason(f"{name} has reached its limit of {task.exceeded} time", 0, (face.command("cancel", name),))
+        helps = (face.command("resume", name, "--active", "DURATION"), face.command("cancel", name))
+        return Reason(f"{name} has reached its limit of {task.exceeded} time", 0, helps)
     if task.budget_tokens is not None and task.spent_tokens >= task.budget_tokens:
         what = f"{task.spent_tokens:,} of {task.budget_tokens:,} tokens are used"
         return Reason(f"{name}: {what}", 0, (face.command("resume", name, "--tokens", "N"),))
@@ -131,15 +138,22 @@ def _over_budget(face: Face, task: Task) -> Reason:
     return Reason(f"{name}: {what}", 0, (face.command("resume", name, "--cost-usd", "N"),))
 
 
-def near_limit(task: Task) -> str:
-    return f"{handle(task)} comes near its limit: {spent(task)[0]}; at the limit its agents stop, and it waits"
-
-
 def _near_budget(face: Face, task: Task) -> Reason:
     name = handle(task)
+    text = f"{name} comes near its limit: {spent(task)[0]}; at the limit its agents stop, and it waits"
     words = [("--cost-usd", "N")] if task.budget_micros is not None else []
     words += [("--tokens", "N")] if task.budget_tokens is not None else []
-    return Reason(near_limit(task), 0, tuple(face.command("resume", name, *pair) for pair in words))
+    return Reason(text, 0, tuple(face.command("resume", name, *pair) for pair in words))
+
+
+def _near_limits(face: Face, task: Task, step: Step) -> Iterator[Reason]:
+    """Of the step: told of its task, since only a person can do something about it."""
+    limits = limits_of(face.store.spec(task.id, step.spec), step.raises)
+    used = face.store.spent(Ref(task.id, step.key), step.run) if limits else {}
+    for which, limit in limits.items():
+        if near(used[which], limit):
+            text = near_limit(task, which, used[which], limit, step=True)
+            yield Reason(f"step {step.key!r} comes near its limit: {text}")
 
 
 def _failed(face: Face, name: str, step: Step) -> Reason:
@@ -156,11 +170,18 @@ def _of_step(face: Face, task: Task, step: Step) -> Iterator[Reason]:
             yield _question(face, name, step)
         case S.WAITING if step.waiting_for is WaitingFor.MUTEX:
             yield _queueing(face, task, step)
+        case S.WAITING if step.waiting_for is WaitingFor.TASK:
+            yield _waiting_for_child(face, step)
         case S.WAITING:
             yield _waiting(face, name, step)
+        case S.RUNNING if step.taken_by is not None:
+            helps = (face.command("done", name, key), face.command("take", name, key, "--give-back"))
+            yield Reason(f"{step.taken_by} works on {key} by hand", step.began_at, helps, key, (step.taken_by,))
         case S.RUNNING:
             what = f"{key} runs (attempt {step.attempt}, worker {step.worker})"
             yield Reason(what, step.began_at, (face.command("logs", name, key, "-f"),), key)
+            if step.kind is Kind.AGENT:
+                yield from _near_limits(face, task, step)
         case S.READY if step.due_at > now:
             after = f" after {step.failures or step.losses} failed attempts" if step.failures or step.losses else ""
             text = f": {gist(step.reason)}" if step.reason else ""
@@ -214,6 +235,16 @@ def _waiting(face: Face, name: str, step: Step) -> Reason:
         return Reason(text, step.began_at, (), step.key)
     data = [f"{k}={v}" for k, v in (question.get("match") or {}).items()]
     return Reason(text, step.began_at, (face.command("signal", name, str(question["name"]), *data),), step.key)
+
+
+def _waiting_for_child(face: Face, step: Step) -> Reason:
+    try:
+        child = face.store.get_task(str((step.question or {})["child"]))
+    except NotFound:
+        return Reason(f"{step.key} waits for its task, which is about to be made", step.began_at, (), step.key)
+    name, word = handle(child), status(child)
+    text = f"{step.key} waits for its task {name}, which is {word}"
+    return Reason(text, step.began_at, (face.command("why", name), face.command("show", name)), step.key)
 
 
 def _queueing(face: Face, task: Task, step: Step) -> Reason:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from longtask.core.model import Step, StepState, Task, WaitingFor
+from longtask.core.policy import NEAR_PERCENT
 from longtask.views.text import clean, first_line, gist
 
 S = StepState
-NEAR_PERCENT = 80  # of a limit: whoever looks is warned
 
 
 def handle(task: Task) -> str:
@@ -44,6 +44,37 @@ def spent(task: Task) -> tuple[str, bool]:
     return f"{money} USD, {tokens} tokens", near
 
 
+def near_limit(task: Task, which: str, used: int, limit: int, *, step: bool) -> str:
+    """How much of it is used, and what comes then.  Amounts as in `core.spending`; `step`: it is a step's own."""
+    if not step:
+        then = "its agents stop, and it waits"
+    elif which == "requests":
+        then = "its run fails"
+    else:
+        then = f"its agent stops, and {'somebody is asked' if task.options.attended else 'it fails'}"
+    return f"{_used_of(which, used, limit)}; at the limit {then}"
+
+
+def _used_of(which: str, used: int, limit: int) -> str:
+    match which:
+        case "micros":
+            return f"{used / 1e6:.2f} of {limit / 1e6:.2f} USD"
+        case "active_ms":
+            return f"{duration(used)} of {duration(limit)}"
+    return f"{used:,} of {limit:,} {which}"
+
+
+def stages(task: Task) -> Sequence[str]:
+    """A plan without stages has one, which nobody has named."""
+    return task.options.stages or ("steps",)
+
+
+def stage(task: Task) -> str | None:
+    """The one that runs; None: it has ended."""
+    names, ended = stages(task), task.counts.gates
+    return names[ended] if not task.ended and ended < len(names) else None
+
+
 def stage_word(task: Task, own: Sequence[Step], number: int) -> str:
     """`own`: the stage's steps, owned ones left out."""
     if task.counts.gates >= number:
@@ -60,6 +91,8 @@ def waits_for(step: Step) -> str:
     if step.waiting_for is WaitingFor.USER:
         who = ", ".join(question.get("who") or ())
         return f"asks{' ' + who if who else ''}: {question_text(step)}"
+    if step.waiting_for is WaitingFor.TASK:
+        return "waits for its task"
     if "name" in question:
         match = ", ".join(f"{k}={v}" for k, v in (question.get("match") or {}).items())
         return clean(f"waits for signal {question['name']}" + (f" with {match}" if match else ""))

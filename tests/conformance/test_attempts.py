@@ -109,6 +109,16 @@ def test_another_request_in_the_place_of_a_recorded_one_is_refused(store, ref):
     assert store.journal_started(ref, 1, 2, JournalRow(1, "turn", "m", "f2", 1)), "another run may"
 
 
+def test_what_a_step_has_spent_is_that_of_all_runs_and_its_requests_those_of_one(store, ref):
+    assert store.spent(ref, 1) == {"tokens": 0, "micros": 0, "requests": 0}
+    for run, n, kind, micros in ((1, 1, "turn", 5), (1, 2, "tool", None), (2, 1, "turn", 7), (2, 2, "turn", None)):
+        assert store.journal_done(ref, 1, run, JournalRow(n, kind, "m", "f", 1, {}, 10, 2, micros))
+    assert store.spent(ref, 2) == {"tokens": 48, "micros": 12, "requests": 2}
+    with store.task(ref.task_id) as tx:
+        assert tx.spent("a", 2, but=1) == {"tokens": 36, "micros": 5, "requests": 1}
+        assert tx.spent("b", 1) == {"tokens": 0, "micros": 0, "requests": 0}
+
+
 def test_a_run_keeps_its_order(store, ref):
     for n in (2, 1, 10):
         assert store.journal_started(ref, 1, 1, JournalRow(n, "turn", "m", "f", 1))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from longtask.core import decide
-from longtask.core.errors import Refused
+from longtask.core.errors import BadPlan, Refused
 from longtask.core.graph import Planned
 from longtask.core.machine import untold
 from longtask.core.model import (
@@ -16,6 +17,7 @@ from longtask.core.model import (
     Parked,
     Question,
     Released,
+    Role,
     RunWhen,
     StepSpec,
     StepState,
@@ -96,6 +98,12 @@ class Player:
                 out += [(play.merge, key), (play.merge, key, True), (play.merge, key, True)]
             elif row.state is S.WAITING:
                 out += [(self.wake, play, key)] * 2
+            if row.taken_by is not None and row.state is S.RUNNING:
+                out.append((play.give_back, key))
+            elif self.often(2):
+                out.append((play.take, key))
+            if self.often(2) and not task.ended:
+                out.append((play.edit, key, play.specs[row.spec]))
             if row.open and not row.gate:
                 out += [(play.cancel_step, key)] if self.often(12) else []
                 out += [(play.retire, key)] if self.often(4) else []
@@ -113,7 +121,36 @@ class Player:
             out.append((play.signal, "go"))
         if not task.ended and self.often(2):
             out.append((play.cancel,))
+        if not task.ended and self.often(20) and len(rows) < 40:
+            out += [(self.add, play)] * 4
         return out
+
+    def add(self, play: Play) -> None:
+        """A step or two, somewhere; what may not be is refused."""
+        rows = [row for row in play.rows.values() if not row.gate]
+        spec = self.choose(7)
+        open_rows = [row for row in rows if row.state in (S.READY, S.BLOCKED) and row.role is Role.OWN]
+        before = self.one(open_rows if open_rows and self.often(80) else rows).key if self.often(50) else None
+        new: list[Planned] = []
+        for n in range(1 + self.choose(2)):
+            may = [row for row in rows if row.state is S.COMPLETED] if before and self.often(80) else rows
+            needs = [row.key for row in may if self.often(100 // (2 + len(may)))] + [
+                step.key for step in new if self.often(40)
+            ]
+            conditional = self.often(20)
+            key = f"{self.one('agz')}{len(play.rows)}_{n}"
+            if conditional:
+                play.ifs[key] = self.one([True, False, "broken"])
+            new.append(planned(key, 1, needs if self.often(70) else None, conditional=conditional,
+                               run_when=self.one([RunWhen.SUCCESS, RunWhen.SUCCESS, RunWhen.ALWAYS])))  # fmt: skip
+        stages = play.task.options.stages
+        play.add(
+            *new, before=before, stage=self.one([None, None, *stages]), specs=[*map(self._alone, [play.specs[spec]])]
+        )
+
+    def _alone(self, spec: StepSpec) -> StepSpec:
+        """Without what it names by number: a growth numbers its own."""
+        return replace(spec, fix=None, item=None, conflict=None) if spec.kind is Kind.RUN else StepSpec(Kind.RUN)
 
     def finish(self, play: Play, key: str) -> None:
         row = play.rows[key]
@@ -162,7 +199,7 @@ class Player:
             act, *rest = self.one(options)
             try:
                 act(*rest)
-            except Refused:
+            except (Refused, BadPlan):
                 continue
         return play
 

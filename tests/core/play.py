@@ -14,6 +14,7 @@ from longtask.core import decide, events, settle
 from longtask.core.change import Change, WaitRow
 from longtask.core.events import Event, Fact
 from longtask.core.graph import Graph, Planned, build
+from longtask.core.grow import Around, Growth, entered, grow, known_to, named
 from longtask.core.machine import fold, status, untold
 from longtask.core.model import (
     Done,
@@ -32,6 +33,7 @@ from longtask.core.model import (
     Task,
     TaskOptions,
     TaskState,
+    Verdict,
     WhenFailed,
 )
 from longtask.core.oracle import Violation, audit
@@ -315,6 +317,54 @@ class Play:
         return Item(spec, self.specs[spec.item], index)
 
     # --- people ---------------------------------------------------------------------------------------------------
+
+    def add(
+        self, *plan: Planned, before: str | None = None, stage: str | None = None, specs: Sequence[StepSpec] = (),
+        by: str | None = "ann", also: Sequence[Fact] = (),
+    ) -> None:  # fmt: skip
+        """Steps are added; without `specs` they do what the first of all does.  `also`: facts before them, of the same
+        transaction."""
+        growth = Growth(plan, tuple(specs) or (self.specs[0],), before, stage)
+        change = fold(self.header, self.rows, tuple(also), self.now) if also else None
+        task, rows = (change.task, {**self.rows, **change.steps}) if change else (self.task, self.rows)
+        number = entered(task, growth, rows.get(before) if before else None)
+        needed = [edge.need for edge in self.edges if edge.step == before]
+        known = {key: rows[key] for key in [*named(growth, number), *needed] if key in rows}
+        direct = [key for key in needed if rows[key].owner != before]
+        facts = grow(task, growth, Around(known, direct, len(self.specs)), by)
+        grown = fold(self.header, self.rows, (*also, *facts), self.now)
+        added = facts[-1]
+        assert isinstance(added, events.StepsAdded)
+        told = {key: known_to(rows[need], key) for need, key in added.edges if need in rows}
+        reacts: list[Fact] = []
+        for new in added.steps:
+            because = next((need for need, key in added.edges if key == new.key and told.get(key) not in
+                            (None, Verdict.NONE, Verdict.OK)), None)  # fmt: skip
+            conditions = {new.key: self._condition(new.key)} if new.key in self.ifs else {}
+            reacts += settle.react(grown.task, grown.steps[new.key], because, self.now, conditions)
+        self._save((*also, *facts, *reacts))
+        self.check()
+
+    def edit(self, key: str, spec: StepSpec) -> None:
+        number = len(self.specs)
+        self._save(decide.edit(self.task, self.rows[key], number, "ann", [spec], number))
+        self.check()
+
+    def take(self, key: str, lease_ms: int = 3_600_000) -> None:
+        row = self.rows[key]
+        spec = self.specs[row.spec]
+        facts = decide.take(self.task, row, spec, "ann", self.now, lease_ms, owned_open=self._owned_open(key))
+        self._save(facts)
+        if row.state in (S.FAILED, S.CANCELLED):
+            conditions = {key: self._condition(key)} if key in self.ifs else {}
+            self._save(settle.react(self.task, self.rows[key], None, self.now, conditions))
+            if self.rows[key].state is S.READY:
+                self._save(decide.take(self.task, self.rows[key], spec, "ann", self.now, lease_ms))
+        self.check()
+
+    def give_back(self, key: str) -> None:
+        self._save(decide.give_back(self.rows[key], "ann", self.now))
+        self.check()
 
     def cancel_step(self, key: str) -> None:
         self._move(decide.cancel_step(self.task, self.rows[key], "ann"))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from longtask.core.events import Event
-from longtask.core.model import Edge
-from longtask.core.oracle import audit
+from longtask.core.events import Event, UsageRecorded
+from longtask.core.model import Edge, Task
+from longtask.core.oracle import Member, Owed, audit, audit_family
 from longtask.core.oracle.view import Contains
 from longtask.store.contract import Store
 
 PAGE = 1_000
+TASKS_MAX = 10_000
 
 
 def pages(read: Callable[[Any], list[Any]], place: Callable[[Any], Any], start: Any) -> Iterator[Any]:
@@ -45,3 +46,26 @@ def violations(store: Store, task_id: str, contains: Contains | None = None) -> 
         contains=contains,
     )
     return [str(violation) for violation in found]
+
+
+def family_violations(store: Store) -> list[str]:
+    """Between tasks.  Nobody may write meanwhile."""
+    tasks = store.tasks(open_only=False, workspace_id=None, before=0, limit=TASKS_MAX)
+    if not any(task.parent for task in tasks):
+        return []
+    return [str(violation) for violation in audit_family({task.id: member(store, task) for task in tasks})]
+
+
+def member(store: Store, task: Task) -> Member:
+    events = journal(store, task.id)
+    own = [e.fact for e in events if isinstance(e.fact, UsageRecorded) and e.fact.child is None]
+    rows = pages(lambda after: store.steps(task.id, after, PAGE), lambda row: row.key, "")
+    return Member(
+        task,
+        {row.key: row for row in rows},
+        [Owed(x.kind, x.step, x.target, x.seq, x.tokens, x.micros) for x in store.errands_of(task.id, TASKS_MAX)],
+        [signal.name for signal in pages(lambda n: store.inbox(task.id, n, PAGE), lambda s: s.number, 0)],
+        {event.op for event in events if event.op is not None},
+        sum(usage.tokens_in + usage.tokens_out for usage in own),
+        sum(usage.micros or 0 for usage in own),
+    )

@@ -1,6 +1,6 @@
 """`limits.active`: the time in which at least one attempt ran."""
 
-from longtask.core.events import BudgetExceeded
+from longtask.core.events import BudgetExceeded, BudgetNear
 from longtask.core.model import Done, Kind, Parked, WaitingFor
 from tests.engine.world import HANG, World, step
 
@@ -20,6 +20,22 @@ def test_a_task_that_has_run_for_so_long_claims_no_more_until_the_limit_is_raise
     world.desk.raise_budget(world.tasks[0], "ann", active_ms=2 * MINUTE)
     assert world.run() == "completed"
     assert len(world.events(BudgetExceeded)) == 1
+
+
+def test_time_that_comes_near_its_limit_is_told_once_whoever_looks(world: World):
+    world.submit(step("a"), acts={"a": [HANG]}, active_max_ms=MINUTE)
+    world.settle()
+    world.later(40_000)
+    assert world.events(BudgetNear) == []
+    world.later(12_000)
+    world.scheduler = world.new_scheduler()
+    world.later(6_000)
+    (near,) = [event.fact for event in world.events(BudgetNear)]
+    assert isinstance(near, BudgetNear) and near.which == "active_ms"
+    assert 48_000 <= near.used < near.limit == MINUTE
+    world.desk.raise_budget(world.tasks[0], "ann", active_ms=2 * MINUTE)
+    world.later(48_000)
+    assert len(world.events(BudgetNear)) == 2
 
 
 def test_agents_give_back_when_the_time_is_over(world: World):

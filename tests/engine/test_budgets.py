@@ -3,7 +3,7 @@
 import pytest
 
 from longtask.core.errors import LeaseLost, Refused
-from longtask.core.events import StepLost, UsageRecorded
+from longtask.core.events import BudgetNear, LimitNear, StepLost, UsageRecorded
 from longtask.core.model import Done, Failed, Kind, Parked, WaitingFor
 from longtask.store.contract import JournalRow
 from tests.engine.world import HANG, LEASE_MS, World, step
@@ -143,6 +143,25 @@ def test_agents_give_back_when_the_budget_is_reached_and_what_costs_nothing_runs
     assert world.run() == "completed"
 
 
+def test_a_budget_that_comes_near_is_told_once_and_anew_after_it_was_raised(world: World):
+    world.submit(step("a", kind=Kind.AGENT), acts={"a": [HANG]}, budget_tokens=500, budget_micros=10_000)
+    world.settle()
+    for n in range(1, 5):
+        spend(world, n, 10)
+    assert [event.fact for event in world.events(BudgetNear)] == [BudgetNear("tokens", 480, 500)]
+    world.desk.raise_budget(world.tasks[0], "ann", tokens=800)
+    for n in range(5, 7):
+        spend(world, n, 10)
+    assert [event.fact for event in world.events(BudgetNear)][1:] == [BudgetNear("tokens", 720, 800)]
+
+
+def test_a_budget_that_is_reached_at_once_was_never_near(world: World):
+    world.submit(step("a", kind=Kind.AGENT, limits={"tokens": 100}), acts={"a": [HANG]}, budget_micros=1_000)
+    world.settle()
+    spend(world, 1, 1_000)
+    assert not world.events(BudgetNear) and not world.events(LimitNear)
+
+
 def test_a_call_that_is_told_twice_costs_once(world: World):
     world.submit(step("a", kind=Kind.AGENT), acts={"a": [HANG]})
     world.settle()
@@ -210,6 +229,29 @@ def test_a_step_that_has_reached_its_limit_asks_and_raising_it_goes_on_with_the_
     assert world.run() == "failed"
 
 
+def test_a_limit_of_a_step_that_comes_near_is_told_once_and_stops_nothing(world: World):
+    limits = {"tokens": 300, "micros": 1_000}
+    world.submit(step("a", kind=Kind.AGENT, limits=limits, requests_max=5), acts={"a": [HANG]}, attended=True)
+    world.settle()
+    for n in range(1, 3):
+        spend(world, n, 5)
+    assert [event.fact for event in world.events(LimitNear)] == [LimitNear("a", "tokens", 240, 300)]
+    world.later(1_000)
+    world.settle()
+    assert world.state("a") == "running"
+    assert world.store.spent(world.ref("a"), 1) == {"tokens": 240, "micros": 10, "requests": 2}
+
+
+def test_requests_of_a_run_come_near_their_limit_and_those_of_its_tools_do_not_count(world: World):
+    world.submit(step("a", kind=Kind.AGENT, requests_max=5), acts={"a": [HANG]})
+    world.settle()
+    for n in range(1, 9):
+        kind, tokens = ("turn", 1) if n % 2 else ("tool", 0)
+        world.dispatch.journal_done(world.ref("a"), 1, 1, JournalRow(n, kind, "m", "f", 1, {}, tokens))
+        assert len(world.events(LimitNear)) == (n >= 7), n
+    assert world.events(LimitNear)[0].fact == LimitNear("a", "requests", 4, 5)
+
+
 def test_no_turn_begins_once_a_budget_or_a_limit_is_reached(world: World):
     acts = {"a": [HANG], "b": [HANG]}
     world.submit(step("a", kind=Kind.AGENT), step("b", kind=Kind.AGENT), acts=acts, budget_tokens=100)
@@ -236,3 +278,39 @@ def test_a_limit_fails_a_step_that_nobody_attends(world: World):
     world.later(1_000)
     assert world.run() == "failed"
     assert world.row("a").reason == "its limit is reached: 0.00 USD"
+
+
+def test_a_limit_of_a_stage_stops_all_its_agents_and_each_is_asked_about(world: World):
+    agents = [step(key, kind=Kind.AGENT) for key in "ab"] + [step("c", 2, kind=Kind.AGENT)]
+    acts = {"a": [HANG, Done()], "b": [HANG, Done()]}
+    world.submit(*agents, acts=acts, attended=True, stage_limits=({"micros": 500}, {}))
+    world.settle()
+    assert spend(world, 1, 300)
+    assert [lease.stop for lease in world.store.leases(world.tasks[-1], 9)] == [None, None]
+    assert spend(world, 2, 300)
+    assert world.task.stage_spent == ((240, 600), (0, 0))
+    world.later(1_000)
+    world.settle()
+    for key in "ab":
+        assert (world.row(key).question or {})["reason"] == "the limit of stage 's1' is reached: 0.00 USD"
+    world.answer("a", "raise")
+    world.settle()
+    assert world.states("a", "b") == ["completed", "waiting"], "raised for one, to twice as much"
+    world.answer("b", "raise")
+    assert world.run() == "completed"
+
+
+def test_an_agent_that_begins_when_its_stage_has_spent_all_asks_before_its_first_turn(world: World):
+    agents = [step("a", kind=Kind.AGENT), step("b", kind=Kind.AGENT, needs=["a"])]
+    world.submit(*agents, acts={"a": [HANG], "b": [HANG, Done()]}, attended=True, stage_limits=({"tokens": 100},))
+    world.settle()
+    assert spend(world, 1, 0)
+    world.end("a", Done())
+    world.settle()
+    with pytest.raises(Refused, match="limit"):
+        world.dispatch.journal_started(world.ref("b"), 1, 1, JournalRow(1, "turn", "m", "f", 1))
+    world.later(1_000)
+    world.settle()
+    assert (world.row("b").question or {})["reason"] == "the limit of stage 's1' is reached: 100 tokens"
+    world.answer("b", "raise")
+    assert world.run() == "completed"

@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from longtask.boot import Language
+from longtask.core.codec import form
 from longtask.core.events import Event, Fact
 from longtask.core.graph import Graph, Planned
 from longtask.core.machine import status
@@ -33,10 +34,11 @@ from longtask.steps.approval import ApprovalExecutor
 from longtask.steps.contract import Assignment, Ended, Handle
 from longtask.steps.contract import Desk as Line
 from longtask.steps.for_each import ForEachExecutor
+from longtask.steps.task import TaskExecutor
 from longtask.steps.wait import WaitExecutor
 from longtask.store.contract import Ref
 from longtask.store.sqlite import SqliteStore
-from tests.engine.audit import journal, violations
+from tests.engine.audit import family_violations, journal, violations
 from tests.sim.repo import Repo
 
 START = 1_750_000_000_000
@@ -45,6 +47,7 @@ HOP_MS = 1_000  # a scheduler that ticks this often is awake
 ROUNDS_MAX = 100_000
 HANG = "hang"  # runs until it is stopped
 
+F = TypeVar("F")
 Act = Outcome | str | Callable[[Assignment], Outcome]
 ROW = ("weight", "run_when", "when_failed", "pool")
 OWNED = ("fix", "revise", "item", "conflict")
@@ -93,6 +96,26 @@ def wait(key: str, stage: int = 1, needs: Sequence[str] | None = None, **words: 
     return row, made
 
 
+def graph_of(
+    *steps: tuple[Planned, Work],
+    name: str = "t",
+    stages: int | None = None,
+    parallel: int = 100,
+    priority: int = 0,
+    **options: Any,
+) -> Graph:
+    specs: list[StepSpec] = []
+    numbered = tuple(replace(row, spec=made.numbered(specs)) for row, made in steps)
+    last = max([stages or 1, *(row.stage for row in numbered)])
+    chosen = TaskOptions(stages=tuple(f"s{n}" for n in range(1, last + 1)), **options)
+    return Graph(name, chosen, tuple(specs), numbered, parallel, priority)
+
+
+def subtask(graph: Graph, **words: Any) -> dict[str, Any]:
+    """Words of a step, or of an item, whose work is a task of its own."""
+    return {"kind": Kind.TASK, "graph": form(Graph).dump(graph), **words}
+
+
 def for_each(key: str, items: Json, stage: int = 1, needs: Sequence[str] | None = None, **words: Any) -> Any:
     words.setdefault("item", work())
     return step(key, stage, needs, kind=Kind.FOR_EACH, items=items, **words)
@@ -129,7 +152,9 @@ class World:
         slots: int = 4,
         trace: Callable[[str, Any], None] | None = None,
         fault: Callable[[str], None] | None = None,
+        opens: Callable[..., Any] = SqliteStore,
     ) -> None:
+        """`opens`: of which database; `path` is its address."""
         self.now = START
         self.code = Repo()
         self.artifacts: dict[str, Json] = {}
@@ -139,7 +164,7 @@ class World:
         self.lines: dict[tuple[str, int], Line] = {}  # by step and attempt
         self.slots = slots
         self._ids = itertools.count(1)
-        self.store = SqliteStore(path, lambda: self.now, trace=trace, fault=fault)
+        self.store = opens(path, lambda: self.now, trace=trace, fault=fault)
         self.scopes = Scopes(self.store, lambda workspace_id, digest: self.artifacts[digest])
         self.records = TaskRecords(self.store, self.scopes)
         self.language = Language()
@@ -176,6 +201,7 @@ class World:
             Kind.APPROVAL: ApprovalExecutor(self.language.render, self.records, lambda w, b, h: {"files": 0}),
             Kind.WAIT: WaitExecutor(self.language.render),
             Kind.FOR_EACH: ForEachExecutor(self.language.expand, self.records),
+            Kind.TASK: TaskExecutor(self.language.render, self.records),
         }
         return Worker(
             self.new_dispatch(),
@@ -227,11 +253,7 @@ class World:
         **options: Any,
     ) -> Task:
         """`code`: the task has a workspace, at a first commit."""
-        specs: list[StepSpec] = []
-        numbered = tuple(replace(row, spec=made.numbered(specs)) for row, made in steps)
-        last = max([stages or 1, *(row.stage for row in numbered)])
-        chosen = TaskOptions(stages=tuple(f"s{n}" for n in range(1, last + 1)), **options)
-        graph = Graph(name, chosen, tuple(specs), numbered, parallel, priority)
+        graph = graph_of(*steps, name=name, stages=stages, parallel=parallel, priority=priority, **options)
         self.acts |= {pattern: list(some) for pattern, some in (acts or {}).items()}
         more: dict[str, Any] = {"workspace_id": "ws", "base": self.code.commit((), ())} if code else {}
         task = self.desk.submit(graph, by="ann", idempotency_key=key, **more)
@@ -249,6 +271,12 @@ class World:
         return self.desk.signal(self.tasks[-1], name, payload or {}, delivery=delivery)
 
     # --- looking --------------------------------------------------------------------------------------------------
+
+    def children(self, task: int = 0) -> list[Task]:
+        """Those that have been made, in their order; from now on they are audited too."""
+        found = self.store.children(self.tasks[task], 1_000)
+        self.tasks += [child.id for child in found if child.id not in self.tasks]
+        return found
 
     @property
     def task(self) -> Task:
@@ -277,6 +305,10 @@ class World:
     def events(self, *kinds: type[Fact]) -> list[Event]:
         return [e for e in journal(self.store, self.tasks[-1]) if not kinds or isinstance(e.fact, kinds)]
 
+    def facts(self, kind: type[F]) -> list[F]:
+        """Those of one kind, in their order."""
+        return [event.fact for event in self.events() if isinstance(event.fact, kind)]
+
     def told(self, *kinds: type[Fact]) -> list[str]:
         """The steps of these facts, in their order."""
         return [event.fact.step for event in self.events(*kinds)]  # type: ignore[union-attr]
@@ -288,6 +320,8 @@ class World:
         for task_id in self.tasks:
             found = violations(self.store, task_id, self.code.contains)
             assert not found, "\n".join([f"task {task_id!r}:", *found])
+        found = family_violations(self.store)
+        assert not found, "\n".join(found)
 
     # --- time -----------------------------------------------------------------------------------------------------
 

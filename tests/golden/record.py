@@ -14,10 +14,12 @@ from longtask.core.codec import dump_fact
 from longtask.core.events import Event
 from longtask.store.contract import Store
 from tests.golden import ended
+from tests.sim.plans import Odds
 from tests.sim.world import World
 
 GOLDEN = Path(__file__).parent
 SEEDS = range(1, 120)
+ODDS = Odds(spawn=20, hands=40, task=20, forks=20)
 EVENTS_MAX = 250  # a longer journal proves no more
 JOURNALS_MAX = 4
 
@@ -32,7 +34,7 @@ def journal(store: Store, task_id: str) -> list[Event]:
 def played() -> list[tuple[list[Event], dict[str, Any]]]:
     found = []
     for seed in SEEDS:
-        world = World(seed)
+        world = World(seed, ODDS)
         world.play()
         for task in world.store.tasks(open_only=False, workspace_id=None, before=0, limit=50):
             steps = {step.key: step for step in world.store.steps(task.id, "", 5_000)}

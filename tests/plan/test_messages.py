@@ -123,8 +123,8 @@ def test_what_stands_above_the_steps(text, messages):
         ("just text", "step number 1: it must be a mapping of names to values, found 'just text'"),
         (
             "{id: a}",
-            "step 'a': the step does nothing; give it one of run, function, agent, approval, wait, artifact "
-            "or call",
+            "step 'a': the step does nothing; give it one of run, function, agent, approval, wait, artifact, "
+            "call or task",
         ),
         (
             "{id: a, run: x, function: 'm:f'}",
@@ -149,8 +149,12 @@ def test_what_stands_above_the_steps(text, messages):
         ("{id: a, run: x, inline: true}", "step 'a': inline does not apply to run steps; leave it out"),
         (
             "{id: a, run: x, progress: lines}",
-            "step 'a': progress must be one of pytest, n/m; found 'lines'",
+            "step 'a': progress must be one of pytest, unittest, jest, vitest, cargo, go, maven, gradle, tap, n/m; "
+            "found 'lines'",
         ),
+        ("{id: a, run: x, junit: /r.xml}", "step 'a': junit '/r.xml' is no path below the top of the repository"),
+        ("{id: a, run: x, junit: [a, ../b]}", "step 'a': junit '../b' is no path below the top of the repository"),
+        ("{id: a, function: 'a:b', junit: a}", "step 'a': junit does not apply to function steps; leave it out"),
         ("{id: a, run: x, retry: -1}", "step 'a': retry.max must be at least 0, found -1"),
         ("{id: a, run: x, retry: {delay: 3s}}", "step 'a': retry.max is missing"),
         (
@@ -216,14 +220,7 @@ def test_what_stands_above_the_steps(text, messages):
             "step 'a': parallel_max is for steps with `for_each`; `limits.parallel` bounds the whole task",
         ),
         ("{id: a, run: x, needs: [a]}", "step 'a' needs itself"),
-        *(
-            (
-                f"{{id: a, {word}: {{}}}}",
-                f"step 'a': `{word}:` steps come with a later version; this one knows run, function, agent, approval, "
-                "wait, artifact and call",
-            )
-            for word in ("task", "planner")
-        ),
+        ("{id: a, task: {}}", "step 'a': task.plan is missing"),
         ("{id: a, run: x, mutex: a b}", "step 'a': mutex 'a b' is no name; write a word such as 'staging'"),
         (
             "{id: a, approval: {ask: x}, mutex: y}",
@@ -460,7 +457,7 @@ def test_fixes_of_fixes_go_four_deep():
         ),
         (
             "{id: a, run: x, env: {A: '${{ foo }}'}}",
-            "step 'a': env.A: unknown name 'foo'; an expression knows steps, item, index, task, callback",
+            "step 'a': env.A: unknown name 'foo'; an expression knows steps, item, index, task, inputs, callback",
         ),
         (
             "{id: a, run: x, env: {A: '${{ stesp.b.outputs.c }}'}}",
@@ -551,7 +548,7 @@ limits: {parallel: 0}
         "13:31: step 'k' needs itself",
         "14:14: step 'k' is there twice; ids are unique within a plan",
         "14:32: step 'k' needs ['absent']: no such step",
-        "15:5: stage 'a': unknown key 'foo'; known here: name, steps",
+        "15:5: stage 'a': unknown key 'foo'; known here: name, limits, steps",
         "16:5: stage 2: it must be a mapping of names to values, found 'nonsense'",
         "17:20: limits.parallel must be at least 1, found 0",
     ]

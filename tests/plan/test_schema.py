@@ -35,6 +35,7 @@ def test_every_mapping_refuses_unknown_keys():
 def test_a_step_is_exactly_one_kind():
     assert [one["required"] for one in parts()["Step"]["oneOf"]] == [
         ["run"], ["function"], ["agent"], ["approval"], ["wait"], ["artifact"], ["call"],
+        ["task"],
     ]  # fmt: skip
 
 

@@ -22,13 +22,19 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="go on after a failure")
     parser.add_argument("--database", choices=(SQLITE, POSTGRESQL), default=SQLITE, help="where the tasks are kept")
     parser.add_argument("--spawn", type=float, default=0, help="per cent of agents that give out work")
+    parser.add_argument("--task", type=float, default=0, help="per cent of steps whose work is a task of its own")
+    parser.add_argument(
+        "--hands", type=float, default=0, help="per cent of deeds that lay hands on steps, and planners"
+    )
+    parser.add_argument("--forks", type=float, default=0, help="per cent of deeds that fork a task")
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
     first = secrets.randbelow(10**8) if args.first is None else args.first
     seeds = [args.seed] if args.seed is not None else range(first, first + args.seeds)
     failed, began = [], time.monotonic()
     for seed in seeds:
-        wrong = play(seed, Odds(spawn=args.spawn), verbose=args.verbose, database=args.database)
+        odds = Odds(spawn=args.spawn, hands=args.hands, task=args.task, forks=args.forks)
+        wrong = play(seed, odds, verbose=args.verbose, database=args.database)
         if wrong is not None:
             print(wrong, flush=True)
             failed.append(seed)

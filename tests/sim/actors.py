@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from longtask.core.errors import BadPlan, LeaseLost, Refused, WorkspaceError
+from longtask.core.grow import Growth
 from longtask.core.model import (
     Done,
     Expanded,
@@ -22,15 +23,19 @@ from longtask.core.model import (
     Outcome,
     Parked,
     Released,
+    StepSpec,
     Stopped,
+    Task,
     WaitingFor,
 )
 from longtask.steps.approval import ApprovalExecutor
 from longtask.steps.contract import Assignment, Desk, Ended, Executor, Handle, Records
 from longtask.steps.for_each import ForEachExecutor
+from longtask.steps.task import TaskExecutor
 from longtask.steps.wait import WaitExecutor
 
 from .checks import Onlooker
+from .hands import Edited, edited, growth_of, handed_over
 from .plans import Odds
 from .repo import Repo
 from .spawns import seams_of, spawned, tasks_of
@@ -85,6 +90,14 @@ class Language:
         except BadPlan:
             return []
 
+    def growth(self, raw: Json, task: Task, plan: str | None) -> Growth:
+        self._world.interlude()
+        return growth_of(raw)
+
+    def edited(self, key: str, old: StepSpec, words: Json, task: Task, plan: str | None) -> Edited:
+        self._world.interlude()
+        return edited(old, words)
+
 
 def executors(world: World, records: Records, language: Language) -> Mapping[Kind, Executor]:
     scripted = Scripted(world)
@@ -92,6 +105,7 @@ def executors(world: World, records: Records, language: Language) -> Mapping[Kin
         Kind.APPROVAL: ApprovalExecutor(language.render, records, lambda w, b, h: {"files": 0}),
         Kind.WAIT: WaitExecutor(language.render),
         Kind.FOR_EACH: ForEachExecutor(language.expand, records),
+        Kind.TASK: TaskExecutor(language.render, records),
     }
     return {
         Kind.RUN: scripted,
@@ -204,11 +218,13 @@ class ScriptHandle:
         self.world.interlude(self.world.odds.absence, long=True)
         match self._at:
             case "begin":
+                before = onlooker.over_budget(a.task_id) if turn else []
                 try:
                     self._taken(desk.journal_started(n, kind, "name", mark), f"call {n} may not begin")
                 except Refused as stop:  # its lease asks for a stop: it gives back
                     self.stop(str(stop), 0)
                     return False
+                onlooker.admitted(a.task_id, before)
                 onlooker.carried_out(a, n)
                 self._at = "end"
             case "end":
@@ -247,7 +263,8 @@ def outcome(world: World, act: str, a: Assignment) -> Outcome:
         act = "done"
     match act:
         case "done" | "hang":
-            return Done({"ok": body["ok"], "list": [1, 2, 3]})
+            planned = {"steps": handed_over(world, a.step, a.attempt)} if "grow" in body else {}
+            return Done({"ok": body["ok"], "list": [1, 2, 3], **planned})
         case "large":
             return Done({"ok": body["ok"], "list": [LARGE, 2]})
         case "fail":

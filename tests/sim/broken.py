@@ -44,6 +44,21 @@ ABSENT = FROZEN | {"freeze": 3, "kinds": ("agent",), "calls_max": 6, "absence": 
 STALE = {"stale": 40, "interlude": 10, "kinds": ("run", "function"), "acts": ("fail", "fail", "done")}
 SHARING, MODEL = "longtask.store.sharing", "longtask.core.model"
 QUEUES = {"mutex": 100, "kinds": ("run", "function"), "acts": ("done",), "conditional": 0, "stages_max": 1, "needs": 20}
+GROW = "longtask.core.grow"
+FORK, FORKING = "longtask.core.fork", "longtask.engine.forking"
+HANDS = {"hands": 90, "people": 80, "kinds": ("run", "function"), "acts": ("done", "fail"), "conditional": 10}
+FORKS = {
+    "forks": 80,
+    "people": 60,
+    "code": 100,
+    "kinds": ("run",),
+    "acts": ("done",),
+    "failing": 10,
+    "conditional": 0,
+    "files": "abcdefgh",
+    "tasks_max": 2,
+    "rounds": 100,
+}
 MERGES = {
     "code": 100,
     "race": 100,
@@ -70,6 +85,9 @@ SPAWNS = {
     "steps_max": 4,
     "rounds": 120,
 }
+ERRANDS = "longtask.engine.family"
+FAMILY = {"task": 60, "steps_max": 4, "stages_max": 2, "failing": 10, "conditional": 10, "mutex": 0, "rounds": 120}
+SPENDING = FAMILY | {"kinds": ("agent",), "acts": ("done",), "failing": 0, "calls_max": 6, "kill": 0, "code": 0}
 
 MUTANTS = (
     Mutant(
@@ -330,6 +348,111 @@ MUTANTS = (
         SPAWNS,
     ),
     Mutant(
+        "growth behind a completed step",
+        GROW,
+        "elif before.state not in (S.BLOCKED, S.READY):",
+        "elif before.state not in (S.BLOCKED, S.READY, S.COMPLETED):",
+        HANDS | {"before": "completed"},
+    ),
+    Mutant(
+        "growth beside what it is put before",
+        GROW,
+        "held = (e.StepHeld(before.key),) if before is not None and before.state is S.READY else ()",
+        "held = ()",
+        HANDS,
+    ),
+    Mutant(
+        "need counted as told, not as known to the new step",
+        GROW,
+        "return need.telling if need.telling is not None and dependent <= need.cursor else need.told",
+        "return need.told",
+        HANDS | {"batches": (1, 2), "failing": 50, "steps_max": 6},
+    ),
+    Mutant(
+        "a planner told to those that it has not added yet",
+        SETTLING,
+        "    if w.joined(key):\n        return False\n",
+        "",
+        HANDS | {"kinds": ("agent",), "acts": ("done",), "failing": 0, "people": 5},
+    ),
+    Mutant(
+        "what a person has is lost like a worker's",
+        DECIDE,
+        "    if step.taken_by is not None:\n        return (e.StepReleased(",
+        "    if False:\n        return (e.StepReleased(",
+        HANDS,
+    ),
+    Mutant(
+        "a person takes a slot",
+        MODEL,
+        "return self.pool == POOL_SYSTEM or self.taken_by is not None",
+        "return self.pool == POOL_SYSTEM",
+        HANDS,
+    ),
+    Mutant(
+        "fork that keeps code of a parallel step",
+        FORKING,
+        "            made.fork,\n",
+        "            __import__('dataclasses').replace(made.fork, task=self._store.get_task(ref.task_id)),\n",
+        FORKS,
+    ),
+    Mutant(
+        "fork that takes over the whole journal",
+        FORK,
+        "            claim = claim if goes_on else event.seq - 1",
+        "            pass",
+        FORKS,
+    ),
+    Mutant(
+        "fork of a list begins where it was collected",
+        FORK,
+        "            goes_on = True",
+        "            pass",
+        FORKS | {"kinds": ("for_each",)},
+    ),
+    Mutant(
+        "fork that keeps failures",
+        FORK,
+        "FINAL = (V.OK, V.OMIT)",
+        "FINAL = (V.OK, V.OMIT, V.VETO)",
+        FORKS | {"failing": 40},
+    ),
+    Mutant(
+        "fork that keeps items which had only begun",
+        FORK,
+        "row.role is Role.ITEM and row.state is S.COMPLETED]",
+        "row.role is Role.ITEM]",
+        FORKS | {"kinds": ("run", "for_each")},
+    ),
+    Mutant(
+        "weight of items that are left out is lost",
+        FORK,
+        "weight=row.whole - sum(item.weight for item in items)",
+        "weight=row.weight",
+        FORKS | {"kinds": ("run", "for_each")},
+    ),
+    Mutant(
+        "what was brought along blocks like any other",
+        MACHINE,
+        "told = Verdict.NONE if need is None else need.told",
+        "told = Verdict.NONE",
+        FORKS,
+    ),
+    Mutant(
+        "what was brought along is told once more",
+        MACHINE,
+        "return ended._replace(told=verdict(ended))",
+        "return ended",
+        FORKS,
+    ),
+    Mutant(
+        "a fork that broke off goes on from where its source is now",
+        FORKING,
+        "made = _Made(forked(self._events(origin.task, origin.seq)))",
+        "made = _Made(self.forked(Ref(origin.task, origin.step)))",
+        FORKS | {"crash": 25, "batches": (2, 3), "failing": 30},
+    ),
+    Mutant(
         "fence not taken for share",
         "sql postgres put_checkpoint",
         "for share of l",
@@ -349,5 +472,66 @@ MUTANTS = (
         "self._store.wait(pause)",
         "self._store.wait(3_600.0 if self._store.hinted else pause)",
         scenario="work_is_found_though_nobody_tells_of_it",
+    ),
+    Mutant(
+        "child reported twice",
+        "longtask.core.family",
+        '    return f"end:{child}"',
+        '    return f"end:{child}{object()}"',
+        FAMILY,
+    ),
+    Mutant("parent woken never", ERRANDS, "                self._tell_end(row)", "                pass", FAMILY),
+    Mutant(
+        "unnumbered pause relay",
+        "longtask.core.family",
+        "    if wish <= task.followed:",
+        "    if False:",
+        FAMILY | {"people": 90, "person": "pause resume", "race": 90, "tasks_max": 1, "task": 90, "kinds": ("wait",)},
+    ),
+    Mutant(
+        "child born into an old wish",
+        ERRANDS,
+        "one.followed < w.task.wish and",
+        "False and",
+        FAMILY | {"people": 90, "person": "pause resume", "race": 90, "stale": 50, "workers_min": 3},
+    ),
+    Mutant(
+        "child created by a zombie",
+        DISPATCH,
+        "        with self._store.group():\n            self._store.ahead([report.ref",
+        "        for report in reports:\n"
+        "            if isinstance(report.outcome, SubTask):\n"
+        "                from longtask.core.family import child_id\n"
+        "                from longtask.store.contract import ErrandRow\n"
+        "                from .family import Family\n"
+        "                (task_id, key), made = report.ref, self._store.get_step(report.ref)\n"
+        "                child = child_id(task_id, key, report.attempt, self._store.now())\n"
+        "                body = json.dumps({'spec': made.spec, 'inputs': {}})\n"
+        "                row = ErrandRow(0, task_id, key, 'create', child, 0, 0, 0, body)\n"
+        "                Family(self._store, self._scopes, self._expressions).act(row)\n"
+        "        with self._store.group():\n            self._store.ahead([report.ref",
+        FAMILY | {"person": "cancel_step", "people": 80, "freeze": 10},
+    ),
+    Mutant(
+        "child kept by a step that has ended",
+        "longtask.core.family",
+        "row.state not in _AFTER_WAKING",
+        "row.state is S.COMPLETED",
+        FAMILY | {"person": "cancel_step", "people": 60},
+    ),
+    Mutant("budget counted twice", ERRANDS, "row.step, 0, child=row.task_id, **", "row.step, 0, **", SPENDING),
+    Mutant(
+        "usage told twice",
+        ERRANDS,
+        "        op = family.usage_op(row.task_id, row.seq)",
+        "        op = family.usage_op(row.task_id, row.seq) + str(self._store.now())",
+        SPENDING,
+    ),
+    Mutant(
+        "budget above looked at late",
+        ERRANDS,
+        "    return any(_is_over(*one) for",
+        "    return any(_is_over(one.task, 0, 0) for",
+        SPENDING | {"freeze": 8},
     ),
 )

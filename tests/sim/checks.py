@@ -20,6 +20,7 @@ from longtask.steps.contract import Assignment
 from longtask.store.contract import Ref, Store
 from tests.raw import rows
 
+from .families import Families
 from .faults import Found
 from .repo import Repo
 from .turns import Turns
@@ -72,6 +73,7 @@ class Onlooker:
         self.answered: Counter[tuple[str, str, int]] = Counter()  # (task, step, ask) that was acknowledged
         self.seen: dict[str, Seen] = {}
         self.turns = Turns()
+        self.families = Families()
 
     # --- as it happens --------------------------------------------------------------------------------------------
 
@@ -113,6 +115,13 @@ class Onlooker:
         self.holds(Ref(a.task_id, a.step), a.attempt)
         if n in self.calls.get((a.task_id, a.step, a.run), {}):
             raise Found("run journal", f"step {a.step!r} run {a.run}: finished call {n} is carried out again")
+
+    def over_budget(self, task_id: str) -> list[str]:
+        return self.families.over_budget(self._store(), task_id)
+
+    def admitted(self, task_id: str, before: list[str]) -> None:
+        if before:
+            self.families.admitted(self._store(), task_id, before)
 
     def recorded(self, a: Assignment, n: int, body: Any) -> None:
         self.holds(Ref(a.task_id, a.step), a.attempt)
@@ -178,6 +187,9 @@ class Onlooker:
 
     # --- now and then ---------------------------------------------------------------------------------------------
 
+    def audit_families(self) -> None:
+        self.families.audit(self._store())
+
     def audit(self, task_id: str, now: int) -> None:
         """Raises Found."""
         store = self._store()
@@ -196,7 +208,7 @@ class Onlooker:
         seen.print = state
         for event in fresh:
             self._event(task_id, seen, event)
-        spent = sum(isinstance(event.fact, e.UsageRecorded) for event in seen.events)
+        spent = sum(isinstance(event.fact, e.UsageRecorded) and event.fact.child is None for event in seen.events)
         finished = "select count(*) from run_journal where task_n = ? and done_at > 0 and micros > 0"
         calls = rows(store, finished, task.number)[0][0]
         if calls != spent:
@@ -232,11 +244,13 @@ class Onlooker:
         fresh = list(_pages(lambda after: store.events(task_id, after, PAGE), lambda x: x.seq, len(seen.events)))
         seen.events += fresh
         for event in fresh:
+            first = getattr(event.fact, "first_spec", 0)
+            seen.specs |= {first + i: spec for i, spec in enumerate(getattr(event.fact, "specs", ()))}
             if isinstance(event.fact, e.TaskSubmitted | e.StepsAdded):
                 seen.edges += event.fact.edges
-                first = getattr(event.fact, "first_spec", 0)
-                seen.specs |= {first + i: spec for i, spec in enumerate(event.fact.specs)}
                 seen.kinds |= {new.key: new.kind for new in event.fact.steps}
+                brought = {new.key: new.brought for new in event.fact.steps if new.brought is not None}
+                seen.completed |= {key: b.attempt for key, b in brought.items() if b.state is StepState.COMPLETED}
         return fresh
 
     def _waits(self, store: Store, number: int) -> list[WaitRow]:

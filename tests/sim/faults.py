@@ -10,7 +10,9 @@ from typing import Any
 from longtask.store.contract import Found as All
 from longtask.store.contract import Store
 
-PEEKS = ("claimable", "unsettled", "overdue", "mergeable", "expired", "closing", "unheard", "callable")
+PEEKS = ("claimable", "unsettled", "overdue", "mergeable", "expired", "closing", "unheard", "callable",
+         "errands")  # fmt: skip
+SLOWLY = ("awaited", "over", "together")  # no peeks, but others may act before it is acted on what they told
 POINTS = ("begin", "locked", "written", "commit", "committed", "group.release", "commit", "committed", "single",
           "single.committed")  # fmt: skip
 BUSY_POINTS = ("begin", "commit")  # where an error leaves nothing behind, and the caller lives on
@@ -40,6 +42,9 @@ class Glances:
         self.now = store.now
         for name in PEEKS:
             setattr(self, name, self._peek(name, getattr(store, name), glance))
+        self.awaited = self._peek("awaited", store.awaited, glance)
+        self.over = self._peek("over", store.over, glance)
+        self.together = lambda act: (glance("together", (), [act]), store.together(act))[1]
         self.look = lambda limit: All(*(getattr(self, name)(limit) for name in All._fields))
 
     def _peek(

@@ -23,6 +23,7 @@ from longtask.core.policy import BEAT_MS
 from longtask.engine.attempt import run_here
 from longtask.engine.desk import Desk
 from longtask.engine.dispatch import Dispatch
+from longtask.engine.hands import Hands
 from longtask.engine.merging import MergeResult, follow
 from longtask.engine.records import TaskRecords
 from longtask.engine.scheduler import Scheduler
@@ -34,7 +35,7 @@ from tests import postgres
 
 from .actors import Language, Places, ScriptHandle, executors
 from .checks import Onlooker
-from .faults import BUSY_POINTS, POINTS, Crash, Glances, aged
+from .faults import BUSY_POINTS, POINTS, SLOWLY, Crash, Glances, aged
 from .people import People
 from .plans import Odds
 from .repo import Repo
@@ -91,7 +92,9 @@ class Hosting:
         self.onlooker = Onlooker(self.repo, lambda: self.store, self._alive, self.artifacts)
         self.language = Language(self)
         self.places = Places(self)
-        self.people = People(self, Desk(self.store, self._scopes(self.store), self.language, self._new_id))
+        scopes = self._scopes(self.store)
+        desk = Desk(self.store, scopes, self.language, self._new_id)
+        self.people = People(self, desk, Hands(self.store, scopes, self.language))
         self.tasks: list[str] = []
         self.pending: list[tuple[Any, dict[str, Any]]] = []  # plans to be submitted
         self.processes = self._processes()
@@ -264,6 +267,10 @@ class Hosting:
             raise error(point)
 
     def _glance(self, name: str, args: tuple[Any, ...], fresh: list[Any]) -> list[Any]:
+        if name in SLOWLY:
+            if fresh:
+                self.interlude(self.odds.race, people_first=True)
+            return fresh
         if self.calm or not self.odds.stale:
             return fresh
         past = self.past.setdefault((name, args[0] if name == "claimable" else ""), [])
@@ -273,7 +280,7 @@ class Hosting:
         self.interlude()
         return seen
 
-    def interlude(self, percent: float | None = None, long: bool = False) -> None:
+    def interlude(self, percent: float | None = None, long: bool = False, people_first: bool = False) -> None:
         """Between somebody's look and his act, others act; sometimes for so long that his lease ends."""
         if self.calm or len(self.stack) != 1 or not self.often(self.odds.interlude if percent is None else percent):
             return
@@ -286,6 +293,8 @@ class Hosting:
         self.tell(f"meanwhile, {rounds} rounds")
         if ms > 500:
             self.suspect(me)
+        if people_first and self.tasks:
+            self.people.something()
         for _ in range(rounds):
             for process in others:
                 self.turn(process)

@@ -11,13 +11,16 @@ from random import Random
 from typing import Any, Protocol
 
 from longtask.core.decide import ANSWERS
-from longtask.core.errors import NotFound, Refused
+from longtask.core.errors import BadPlan, NotFound, Refused
 from longtask.core.model import Question, Step, StepState, Task, TaskState, WaitingFor
 from longtask.engine.desk import Desk
+from longtask.engine.hands import Hands
 from longtask.store.contract import Ref, Store
 
 from .checks import Onlooker
 from .faults import Found
+from .forks import Forks
+from .hands import LayingHands
 from .plans import SIGNALS, Odds
 from .repo import Repo
 
@@ -45,9 +48,11 @@ class World(Protocol):
 class People:
     """All that reaches the desk.  `world.act` makes a call; it may die in the middle of it."""
 
-    def __init__(self, world: World, desk: Desk) -> None:
+    def __init__(self, world: World, desk: Desk, hands: Hands) -> None:
         self.world = world
         self.desk = desk
+        self.hands = LayingHands(self, hands)
+        self.forks = Forks(self)
         self.deliveries = 0
 
     def something(self) -> None:
@@ -69,17 +74,23 @@ class People:
             1 + 5 * (not task.within_budget)
         )
         words += ["cancel"] * world.often(15)
+        if world.odds.forks and world.often(world.odds.forks):
+            self.forks.something()
+            return
+        if world.odds.hands and world.often(world.odds.hands):
+            self.hands.something(task)
+            return
         rather = world.odds.person.split()
         word = world.one(rather) if rather and world.often(60) else world.one(words)
         deeds[word](task)
 
-    def _may(self, what: str, call: Callable[[], Any]) -> Any:
+    def may(self, what: str, call: Callable[[], Any]) -> Any:
         """None: refused, or dead on the way."""
 
         def asked() -> Any:
             try:
                 return call()
-            except (Refused, NotFound) as refused:
+            except (Refused, NotFound, BadPlan) as refused:
                 self.world.tell(f"refused: {refused}")
                 return None
 
@@ -105,17 +116,17 @@ class People:
 
     def pause(self, task: Task) -> None:
         now = self.world.often(40)
-        self._may(f"pause {task.name} now={now}", lambda: self.desk.pause(task.id, self.name(), now=now))
+        self.may(f"pause {task.name} now={now}", lambda: self.desk.pause(task.id, self.name(), now=now))
 
     def resume(self, task: Task) -> None:
-        self._may(f"resume {task.name}", lambda: self.desk.resume(task.id, self.name()))
+        self.may(f"resume {task.name}", lambda: self.desk.resume(task.id, self.name()))
 
     def cancel(self, task: Task) -> None:
-        self._may(f"cancel {task.name}", lambda: self.desk.cancel(task.id, self.name()))
+        self.may(f"cancel {task.name}", lambda: self.desk.cancel(task.id, self.name()))
 
     def raise_budget(self, task: Task) -> None:
         micros = (task.budget_micros or 0) + 100
-        self._may(f"raise {task.name}", lambda: self.desk.raise_budget(task.id, self.name(), micros=micros))
+        self.may(f"raise {task.name}", lambda: self.desk.raise_budget(task.id, self.name(), micros=micros))
 
     def name(self) -> str:
         return str(self.world.one(NAMES))
@@ -132,19 +143,19 @@ class People:
                 if step.state is S.RUNNING:
                     self.world.onlooker.cancelling(task.id, step)
 
-            self._may(f"cancel {task.name} {row.key}", call)
+            self.may(f"cancel {task.name} {row.key}", call)
 
     def retry(self, task: Task) -> None:
         row = self._step(task, *((S.FAILED, S.CANCELLED) if self.world.often(90) else ()))
         if row is not None:
             ref = Ref(task.id, row.key)
-            self._may(f"retry {task.name} {row.key}", lambda: self.desk.retry(ref, self.name()))
+            self.may(f"retry {task.name} {row.key}", lambda: self.desk.retry(ref, self.name()))
 
     def skip(self, task: Task) -> None:
         row = self._step(task, *((S.FAILED, S.CANCELLED, S.BLOCKED) if self.world.often(90) else ()))
         if row is not None:
             ref = Ref(task.id, row.key)
-            self._may(f"skip {task.name} {row.key}", lambda: self.desk.skip(ref, self.name()))
+            self.may(f"skip {task.name} {row.key}", lambda: self.desk.skip(ref, self.name()))
 
     # --- answers and signals --------------------------------------------------------------------------------------
 
@@ -184,7 +195,7 @@ class People:
             self.world.onlooker.answered[ref.task_id, ref.step, row.ask] += 1
             return step
 
-        taken: Step | None = self._may(f"answer {row.key} ask {row.ask}: {word} {say}", call)
+        taken: Step | None = self.may(f"answer {row.key} ask {row.ask}: {word} {say}", call)
         return taken
 
     def word(self, row: Step) -> str:
@@ -214,7 +225,7 @@ class People:
             sent = self.desk.signal(task.id, name, payload, delivery=delivery, sender=self.name())
             world.onlooker.signalled(task.id, sent)
 
-        self._may(f"signal {task.name} {name} {payload} {delivery}", call)
+        self.may(f"signal {task.name} {name} {payload} {delivery}", call)
 
     # --- the second phase: all that is asked is answered -----------------------------------------------------------
 
@@ -231,6 +242,7 @@ class People:
             for row in self.world.store.steps(task_id, "", 500):
                 if row.state is S.WAITING:
                     self._wake(task, row, patient)
+            self.hands.help(task)
 
     def _wake(self, task: Task, row: Step, patient: bool) -> None:
         question = row.question or {}
@@ -239,6 +251,6 @@ class People:
             word = self.word(row) if patient else ("give_up" if "give_up" in words else "approve")
             say = {"commit": self.resolved(task.id, row)} if word == "resolve" else {}
             self.give(Ref(task.id, row.key), row, word, say)
-        elif "name" in question:
+        elif "name" in question and row.waiting_for is not WaitingFor.TASK:
             self.deliveries += 1
             self.signal(task, question["name"], dict(question.get("match") or {}))

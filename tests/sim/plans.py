@@ -7,12 +7,14 @@ the last for all that follow.  So one seed gives one script, whatever the order 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from longtask.core.graph import Graph, Planned
 from longtask.core.model import Kind, RunWhen, StepSpec, TaskOptions, WhenFailed
+
+from .families import child_spec
 
 SIGNALS = ("go", "go", "ci.build")
 ACTS_AT_FIRST = ("done", "done", "fail", "fail", "fail_digest", "fail_digest", "bad", "park_signal", "park_user",
@@ -55,13 +57,19 @@ class Odds:
     acts: tuple[str, ...] = ()  # at first, instead of the usual ones
     calls_max: int = 5  # of an agent
     spawn: float = 0  # an agent gives out work; nothing is drawn for 0, so that kept seeds tell what they told
+    before: str = ""  # the state of what people put work before; else any that may be
+    hands: float = 0  # people lay hands on steps, and agents are planners; nothing is drawn for 0
+    task: float = 0  # a step's, or an item's, work is a task of its own; nothing is drawn for 0
+    forks: float = 0  # people fork tasks; nothing is drawn for 0
     failing: float = -1  # last act is a failure; below 0: as it comes
     attended: float = 60
 
 
 class Planner:
-    def __init__(self, chance: Random, odds: Odds, batch: int) -> None:
+    def __init__(self, chance: Random, odds: Odds, batch: int, depth: int = 0) -> None:
+        """`depth`: of the tasks that it plans, below one that people have submitted."""
         self.chance = chance
+        self.depth = depth
         self.odds = odds
         self.batch = batch
         self.specs: list[StepSpec] = []
@@ -91,6 +99,8 @@ class Planner:
             stages=tuple(f"stage {k}" for k in range(1, stages + 1)),
             budget_micros=self.one((None,) * 8 + (0, 4)),
         )
+        if odds.task and not self.depth and self.often(40):
+            options = replace(options, budget_micros=chance.randint(1, 8))
         parallel = self.one((1, 2, 3, 4, 4))
         return Graph(name, options, tuple(self.specs), tuple(planned), parallel, self.one((0, 0, 1)))
 
@@ -100,6 +110,8 @@ class Planner:
         if self.often(self.odds.needs):
             needs = tuple(s.key for s in before if s.stage <= stage and self.often(40))
         kind: Kind = self.one(self.odds.kinds)
+        if self.odds.task and self.often(self.odds.task):
+            kind = Kind.TASK
         condition: str | None = None
         reads: tuple[str, ...] = ()
         if self.often(self.odds.conditional):
@@ -145,14 +157,24 @@ class Planner:
                 body["timeout_ms"] = self.chance.randint(1_000, 90_000)
             return self._add(StepSpec(kind, body, **common))
         if kind is Kind.FOR_EACH:
-            item = self._work(self.one((Kind.RUN, Kind.AGENT)), depth=1)
+            item = self._item()
             items: Any = list(range(self.one((0, 1, 2, 3, 5, 7))))
             if needs and self.often(30):
                 need = self.one(needs)
                 items, common["reads"] = f"{need}.list", tuple(dict.fromkeys((*reads, need)))
             window = min(self.chance.randint(1, 3), self.batch)
             return self._add(StepSpec(kind, {}, items=items, item=item, parallel_max=window, **common))
+        if kind is Kind.TASK:
+            return self._add(child_spec(self, common))
         return self._work(kind, common)
+
+    def _item(self) -> int:
+        if self.odds.task and self.often(self.odds.task):
+            return self._add(child_spec(self, {}))
+        return self._work(self.one((Kind.RUN, Kind.AGENT)), depth=1)
+
+    def conflict_spec(self) -> int:
+        return self._work(Kind.AGENT, depth=1)
 
     def _work(self, kind: Kind, common: dict[str, Any] | None = None, depth: int = 0) -> int:
         """A spec whose executor follows a script."""
@@ -179,6 +201,9 @@ class Planner:
         }
         if spawns is not None:
             body["spawns"] = spawns
+        if self.odds.hands and kind is Kind.AGENT and depth == 0 and self.often(self.odds.hands):
+            body["grow"] = self.one(({}, {}, {"approve": True}, {"steps_max": 1}))
+            commits = False
         if inline:
             body |= {"inline": True, "acts": ["done" if w == "refuse" else w for w in body["acts"]]}
         fix = None

@@ -17,6 +17,9 @@ from .world import World, play
 
 SEEDS, CHUNKS = 300, 12
 SPAWNING = Odds(spawn=80)
+HANDS = Odds(hands=60)
+FAMILIES = Odds(task=50)
+FORKS = Odds(forks=40)
 KEPT = Path(__file__).parent / "seeds.txt"
 ROOT = Path(__file__).parents[2]
 
@@ -45,9 +48,29 @@ def test_they_hold_where_agents_give_out_work(first: int) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("first", (1, 101, 201))
+def test_they_hold_where_people_and_planners_change_tasks(first: int) -> None:
+    wrong = [found for seed in range(first, first + 20) if (found := play(seed, HANDS)) is not None]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("first", (1, 101, 201))
+def test_they_hold_where_tasks_are_forked(first: int) -> None:
+    wrong = [found for seed in range(first, first + 12) if (found := play(seed, FORKS)) is not None]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("first", (1, 101, 201))
+def test_they_hold_where_tasks_have_tasks_in_them(first: int) -> None:
+    wrong = [found for seed in range(first, first + 10) if (found := play(seed, FAMILIES)) is not None]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_safety_and_liveness_hold_on_postgresql() -> None:
     wrong = [found for seed in range(1, 7) if (found := play(seed, database=POSTGRESQL)) is not None]
-    wrong += [found for seed in range(1, 4) if (found := play(seed, SPAWNING, database=POSTGRESQL)) is not None]
+    for odds in (SPAWNING, HANDS, FORKS):
+        wrong += [found for seed in range(1, 4) if (found := play(seed, odds, database=POSTGRESQL)) is not None]
+    wrong += [found for seed in range(1, 4) if (found := play(seed, FAMILIES, database=POSTGRESQL)) is not None]
     assert not wrong, "\n".join(wrong)
 
 

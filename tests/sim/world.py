@@ -14,7 +14,7 @@ from typing import Any
 
 from longtask.core import graph as graphs
 from longtask.core.policy import BEAT_MS
-from longtask.engine import desk, records, scheduler, settling, waking
+from longtask.engine import desk, family, records, scheduler, settling, submitting, waking
 
 from .faults import Found
 from .hosting import SQLITE, START, Hosting, Process
@@ -166,6 +166,7 @@ class World(Hosting):
                 self._submit()
             self._trouble()
             moved = self._everybody()
+            self.meet_children()
             if self.tasks and self.often(self.odds.people):
                 self.people.something()
             self._pass(moved)
@@ -173,8 +174,18 @@ class World(Hosting):
                 self.audit()
 
     def audit(self) -> None:
+        self.meet_children()
         for task_id in self.tasks:
             self.onlooker.audit(task_id, self.now)
+            self.people.forks.audit(self.store, self.repo, task_id)
+        self.onlooker.audit_families()
+
+    def meet_children(self) -> None:
+        """Tasks that were made for steps are tasks like others: people act on them, and they must end."""
+        if not self.odds.task:
+            return
+        found = self.store.tasks(open_only=False, workspace_id=None, before=0, limit=1_000)
+        self.tasks += [task.id for task in reversed(found) if task.parent and task.id not in self.tasks]
 
     def _liveness(self) -> None:
         self.tell("calm: no more faults")
@@ -183,8 +194,10 @@ class World(Hosting):
             process.frozen_until = process.back_at = 0
         while self.pending:
             self._submit()
+        self.people.forks.finish()
         for rounds in range(ROUNDS_MAX):
             moved = self._everybody()
+            self.meet_children()
             if all(self.store.get_task(task_id).ended for task_id in self.tasks):
                 return self._end()
             if not moved:
@@ -211,13 +224,15 @@ class World(Hosting):
 @contextmanager
 def small_batches(size: int) -> Iterator[None]:
     """Batches so small that telling takes several passes."""
-    modules = (graphs, settling, desk, records, scheduler, waking)
+    modules = (graphs, settling, submitting, desk, records, scheduler, waking)
     before = [module.BATCH_MAX for module in modules]
+    children_max, family.CHILDREN_MAX = family.CHILDREN_MAX, min(size, family.CHILDREN_MAX)
     for module in modules:
         module.BATCH_MAX = size  # type: ignore[attr-defined]
     try:
         yield
     finally:
+        family.CHILDREN_MAX = children_max
         for module, old in zip(modules, before, strict=True):
             module.BATCH_MAX = old  # type: ignore[attr-defined]
 
@@ -237,6 +252,9 @@ def play(seed: int, odds: Odds | None = None, *, verbose: bool = False, database
     lines = "\n    ".join(world.lines)
     other = "" if database == SQLITE else f" DATABASE={database}"
     other += f" SPAWN={odds.spawn:g}" if odds is not None and odds.spawn else ""
+    other += f" TASK={odds.task:g}" if odds is not None and odds.task else ""
+    other += f" HANDS={odds.hands:g}" if odds is not None and odds.hands else ""
+    other += f" FORKS={odds.forks:g}" if odds is not None and odds.forks else ""
     return f"make sim SEED={seed}{other}: {wrong}\n  last events:\n    {lines}"
 
 

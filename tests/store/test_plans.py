@@ -30,18 +30,21 @@ SCANS = {
     "last_task": "SCAN t",  # by its key backwards, one row
     "open_notices": "SCAN notice USING INDEX notice_open",  # of signals that are still being copied only
     "newest_event": "SCAN event",  # by its key backwards, one row
+    "first_event": "SCAN event",  # by its key, one row
     "workers": "SCAN worker USING INDEX worker_seen",  # newest first, up to the limit
     "worker_loads": "SCAN lease",  # of running steps only
     "leases_of_worker": "SCAN l",  # the same, for a beat of a worker elsewhere
     "pool_loads": "SCAN o USING COVERING INDEX offer_next",  # of tasks that a worker may serve only, pool by pool
     "open_counts": "SCAN task USING INDEX task_open; SCAN t",  # of open tasks only, up to the limit
     "queues": "SCAN offer USING COVERING INDEX offer_next; SCAN o",  # of tasks with something ready, up to the limit
+    "over": "SCAN u; SCAN u",  # of tasks over one: four at most
     "pool_named": "SCAN t USING COVERING INDEX task_open",  # of open tasks only, when a worker begins
 }
 # Sorting what a partial index found: few rows, and none of them a whole task's.
 SORTS = {"asking", "running", "progress", "unheard", "worker_loads", "callable"}
 SORTS |= {"queues"}  # by pool, up to the limit
 SORTS |= {"kept_sessions"}  # of one task after another, its open steps
+SORTS |= {"over", "errands_of"}  # four tasks; a look at one task
 SORTS |= {"tickets"}  # may be those of a whole task: for a look, not for a round
 
 

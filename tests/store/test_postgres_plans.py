@@ -48,10 +48,11 @@ SCANS = {
 }
 # Sorting what an index found: few rows, none of them a whole task's, or (incrementally) rows that fall due together.
 SORTS = {
-    "asking", "asking_of_task", "callable", "children", "claimable", "claimable_within", "feed", "feed_probe",
+    "asking", "asking_of_task", "callable", "claimable", "claimable_within", "feed", "feed_probe",
     "kept_sessions", "leases", "mutexes",
     "offers", "owned_open", "progress", "prune_inbox", "queues", "ready", "stored_values", "unheard", "worker_loads",
 }  # fmt: skip
+SORTS |= {"errands", "errands_of", "over"}  # of one instant; a look at one task; four tasks at most
 
 # The rows of one task that has ended, again under many numbers.
 COPIES = """

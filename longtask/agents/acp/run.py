@@ -76,6 +76,7 @@ class Run(Attempt):
         self._mcp: Sequence[str] = brief.options.get("mcp", ())
         self._opening = brief.prompt
         self._forgotten = False  # the session begins anew though there were turns before
+        self._each_told = False  # what each turn has used, not what all have used together
         # of a launch
         self._updates = Updates()
         self._at_work: dict[str, str] = {}  # calls that were let through, and their tools
@@ -251,13 +252,7 @@ class Run(Attempt):
 
     def _hear_over(self, over: Over | Ended, *, last: bool = False) -> None:
         turn = over.turn
-        spent = (
-            self._aside.spent_by(turn)
-            if self._own.tells_turns
-            else self._spent_in_all()
-            if last
-            else Spent("", 0, 0, 0)
-        )
+        spent = self._aside.spent_by(turn) if self._own.tells_turns else self._spent(turn, last=last)
         self._words, self._cut = ("" if turn.calls else turn.text), spent.end
         if not turn.begun:
             self._count(turn)
@@ -279,13 +274,19 @@ class Run(Attempt):
         ]
         return {"text": turn.text, "calls": calls}
 
-    def _spent_in_all(self) -> Spent:
-        """Of all turns since something was said, as the protocol has it."""
-        usage = ((self._ended or {}).get("result") or {}).get("usage") or {}
-        tokens = {name: int(usage.get(name) or 0) for name in (*READ_TOKENS, "outputTokens")}
+    def _spent(self, turn: Turn, *, last: bool) -> Spent:
+        """Of all turns since something was said, with the last of them, as the protocol has it; or each turn's own."""
+        if not turn.usage and not last:
+            return Spent("", 0, 0, 0)
+        self._each_told = self._each_told or bool(turn.usage)
+        read: Sequence[str] = ("inputTokens",)  # those from a cache are among them
+        usage = turn.usage
+        if not self._each_told:
+            read, usage = READ_TOKENS, ((self._ended or {}).get("result") or {}).get("usage") or {}
         micros = max(0, round((self._cost - self._cost_told) * 1_000_000)) or None
         self._cost_told = self._cost
-        return Spent("", sum(tokens[name] for name in READ_TOKENS), tokens["outputTokens"], micros)
+        tokens_in = sum(int(usage.get(name) or 0) for name in read)
+        return Spent("", tokens_in, int(usage.get("outputTokens") or 0), micros)
 
     def _hear_end(self, call: Call, turn: Turn) -> None:
         self._at_work.pop(call.id, None)

@@ -20,6 +20,8 @@ from .servers import offered
 
 VERSION = 1  # of the protocol
 START_S = 180.0  # of a program that takes seconds on an idle machine
+LOAD = "session/load"  # an agent that has the session tells all of it again; one may load what it does not have
+TALK = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update"})
 NOTHING: JsonMap = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 
 
@@ -55,18 +57,25 @@ class Session:
     def go_on(self) -> bool:
         """False: the agent cannot, or has it no more.  Raises as `begin`."""
         self._launch()
+        for method in self._ways_back():
+            try:
+                opened = self.peer.call(method, sessionId=self.id, **self._place())
+            except CallFailed as refused:  # some say that they resume, and know no such method
+                self._shown.note(str(refused))
+                continue
+            told = any((params.get("update") or {}).get("sessionUpdate") in TALK for _, params in self.peer.notices)
+            self.peer.notices.clear()  # what was said before
+            if method == LOAD and not told:
+                self._shown.note(f"{method} has brought nothing back")
+                continue
+            self._settle(opened)
+            return True
+        return False
+
+    def _ways_back(self) -> list[str]:
+        """Those that the agent says it knows, the cheaper one first."""
         resumes = "resume" in (self._abilities.get("sessionCapabilities") or {})
-        method = "session/resume" if resumes else "session/load" if self._abilities.get("loadSession") else None
-        if method is None:
-            return False
-        try:
-            opened = self.peer.call(method, sessionId=self.id, **self._place())
-        except CallFailed as refused:
-            self._shown.note(str(refused))
-            return False
-        self.peer.notices.clear()  # what was said before
-        self._settle(opened)
-        return True
+        return ["session/resume"] * resumes + [LOAD] * bool(self._abilities.get("loadSession"))
 
     def end(self) -> None:
         """Of its program, with all that it has started."""

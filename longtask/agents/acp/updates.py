@@ -56,6 +56,7 @@ class Turn:
     calls: list[Call] = field(default_factory=list)
     begun: bool = False  # its calls, as whoever keeps rows has written down
     number: int = 0  # of the run
+    usage: JsonMap = field(default_factory=dict)  # its own, of agents that tell it beside what they say
 
     @property
     def done(self) -> bool:
@@ -93,6 +94,7 @@ class Updates:
                 over = self._over_by(id)
                 self.turn.id = self.turn.id or id
                 self.turn.text += _text([update])
+                self.turn.usage = (update.get("_meta") or {}).get("usage") or self.turn.usage
                 return over
             case "agent_thought_chunk":
                 return self.close() if self.turn.done else []

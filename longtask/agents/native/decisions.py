@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from longtask.agents.journal import ASKED, TOOL, OutcomeUnknown, Seams
+from longtask.agents.tools import subject
 from longtask.core.model import Json, JsonMap
 
 DEFERRED = "deferred"  # in the body of a row: {id, tool, args}
@@ -55,7 +56,7 @@ def decide(seams: Seams, rows: Sequence[JsonMap], call: JsonMap, *, repeatable: 
 
 
 def question(call: JsonMap) -> str:
-    about = " ".join(str(call.get("about") or "").split())
+    about = " ".join(str(call.get("about") or subject(call["tool"], call["args"])).split())
     cut = about if len(about) <= TEXT_CHARS_MAX else f"{about[:TEXT_CHARS_MAX]}…"
     return f"the agent would use {call['tool']}: {cut}" if cut else f"the agent would use {call['tool']}"
 

@@ -26,6 +26,7 @@ from longtask.api.sight import Approver, Body, Name, StepKey, TaskName, seen_ste
 from longtask.core.errors import NotFound, Refused
 from longtask.core.model import Question, Step, StepState, Task, WaitingFor
 from longtask.core.seal import seal, unseal
+from longtask.engine.desk import Superseded
 from longtask.store.contract import Ref
 from longtask.store.outward import Link
 from longtask.views.documents import acted_map, approval_map
@@ -140,7 +141,9 @@ def _use(server: Server, request: Request, token: str, given: dict[str, str], as
         over = Problem(422, "reason-needed", "A rejection takes a reason", "say in 'text' what is wrong")
     if over is None:
         try:
-            after = desk.answer(Ref(task.id, step.key), answer, link.who, ask=link.ask, digest=link.digest, text=text)
+            desk.answer(Ref(task.id, step.key), answer, link.who, ask=link.ask, digest=link.digest, text=text)
+        except Superseded as moved:
+            over = Problem(412, "changed", "what is asked has changed", str(moved))
         except Refused as refused:  # another was faster
             over = Problem(409, "refused", "not now", str(refused))
     if over is not None:
@@ -150,16 +153,9 @@ def _use(server: Server, request: Request, token: str, given: dict[str, str], as
         shown = page.question(approval_map(task, step), _answers(step), link, over.detail) if again else None
         return _page(shown or page.over(task, link, over.detail), over.status)
     store.use_link(link.id, answer)
-    superseded = bool((after.cause or {}).get("superseded"))
     if as_json:
-        more = {"superseded": True} if superseded else {}
-        return Document({**acted_map(store.get_task(task.id), step=step.key, answer=answer, by=link.who), **more})
-    told = (
-        "The code has changed since, so this is asked anew; your answer does not count."
-        if superseded
-        else f"Recorded: {answer}, by {link.who}."
-    )
-    return _page(page.over(task, link, told))
+        return Document(acted_map(store.get_task(task.id), step=step.key, answer=answer, by=link.who))
+    return _page(page.over(task, link, f"Recorded: {answer}, by {link.who}."))
 
 
 # --- what a link is good for --------------------------------------------------------------------------------------
@@ -233,7 +229,12 @@ def _refusals() -> dict[int | str, dict[str, Any]]:
     """Of a link that is good for nothing any more: a page for people, a problem for programs."""
     problem = {"schema": {"$ref": "#/components/schemas/Problem"}}
     content = {"text/html": {"schema": {"type": "string"}}, MEDIA_TYPE: problem}
-    told = {409: "What it was made for has changed.", 410: "It was used, or has expired.", 422: "Not an answer to it."}
+    told = {
+        409: "What it was made for has changed.",
+        410: "It was used, or has expired.",
+        412: "The code has changed since, and it is asked anew.",
+        422: "Not an answer to it.",
+    }
     return {status: {"description": text, "content": content} for status, text in told.items()}
 
 

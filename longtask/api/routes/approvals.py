@@ -3,8 +3,11 @@
 A decision names the version of what its maker has seen (If-Match); the desk compares it again under the task's lock.
 """
 
+import asyncio
+import time
 from typing import Annotated, Any
 
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
@@ -16,10 +19,12 @@ from longtask.api.server import Server
 from longtask.api.sight import Approver, Body, Limit, Name, StepKey, TaskName, Text, Viewer, page, seen_step, seen_task
 from longtask.core.errors import NotFound, Refused
 from longtask.core.model import Question, Step, StepState, Task, WaitingFor
+from longtask.engine.desk import Superseded
 from longtask.store.contract import Ref
 from longtask.views.documents import acted_map, approval_map, version
 
 ASKING_MAX = 1_000
+ANEW_S, LOOK_S = 2.0, 0.05  # so long a refusal waits for what is asked instead, which takes a worker a moment
 
 
 class Decision(Body):
@@ -91,14 +96,24 @@ def router(server: Server) -> APIRouter:
         responses=answers(documents.Acted),
         openapi_extra={"parameters": [etags.IF_MATCH]},
     )
-    def decide_approval(caller: Approver, request: Request, task: TaskName, step: StepKey, body: Decision) -> Document:
+    async def decide_approval(
+        caller: Approver, request: Request, task: TaskName, step: StepKey, body: Decision
+    ) -> Document:
         """Answer what a step asks.
 
         `If-Match` names the ETag of what was seen: without it the answer is 428; if another question, or another
-        state of what it shows, is asked now, 412 with that. Who has decided already is told with 409.
+        state of what it shows, is asked now, 412 with that; so also when the code has moved under a question that is
+        bound to it (`bind: head`), without `current` while no worker has asked anew. Who has decided already is told
+        with 409.
         """
         named = etags.required(request)
-        found = seen_task(server, task, caller)
+        found = await run_sync(seen_task, server, task, caller)
+        try:
+            return await run_sync(decide, caller, named, found, step, body)
+        except Superseded as moved:
+            raise await asked_anew(found, step, str(moved)) from moved
+
+    def decide(caller: Caller, named: frozenset[str], found: Task, step: str, body: Decision) -> Document:
         row = seen_step(server, found, step)
         if not asks(row):
             raise Refused(f"step {row.key!r} is {row.state}: it asks nothing now; somebody has answered, or it is over")
@@ -124,6 +139,8 @@ def router(server: Server) -> APIRouter:
                 commit=body.commit,
                 edited=body.edited,
             )
+        except Superseded:
+            raise
         except Refused:
             now = store.get_step(Ref(found.id, row.key))
             if asks(now) and version(now) != version(row):
@@ -131,5 +148,13 @@ def router(server: Server) -> APIRouter:
             raise
         answered = acted_map(store.get_task(found.id), step=after.key, answer=body.answer, by=caller.name)
         return Document(answered)
+
+    async def asked_anew(task: Task, step: str, told: str) -> Problem:
+        until = time.monotonic() + ANEW_S
+        while not asks(row := await run_sync(store.get_step, Ref(task.id, step))):
+            if time.monotonic() >= until:
+                return etags.changing(told)
+            await asyncio.sleep(LOOK_S)
+        return etags.changed(approval_map(task, row))
 
     return routes

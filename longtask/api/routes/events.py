@@ -21,7 +21,13 @@ def router(server: Server) -> APIRouter:
     store = server.parts.store
 
     @routes.get("/tasks/{task}/events", responses=answers(documents.EventPage))
-    def list_events_of_task(caller: Viewer, task: TaskName, limit: Limit = 100, cursor: After = 0) -> Document:
+    def list_events_of_task(
+        caller: Viewer,
+        task: TaskName,
+        limit: Limit = 100,
+        cursor: After = 0,
+        types: Annotated[list[str], Query(alias="type", description="Only events of these types.")] = [],  # noqa: B006
+    ) -> Document:
         """What has happened to a task, oldest first.
 
         `limit` counts facts, of which one may show as several events, or as none. `next` is null when the task has
@@ -30,7 +36,8 @@ def router(server: Server) -> APIRouter:
         found = seen_task(server, task, caller)
         facts = store.events(found.id, cursor, limit)
         agents = Agents(store, found.id)
-        items = [told for event in facts for told in cloud_events(found, event, agents)]
+        told = (one for event in facts for one in cloud_events(found, event, agents))
+        items = [one for one in told if not types or one["type"] in types]
         last = facts[-1].seq if facts else cursor
         over = found.ended and last >= found.seq
         return Document(page(items, None if over else last))

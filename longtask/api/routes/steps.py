@@ -24,6 +24,7 @@ from longtask.api.sight import (
 )
 from longtask.core.errors import NotFound, Refused
 from longtask.core.model import Step, StepState, Task, WaitingFor
+from longtask.plan.edit import words_now
 from longtask.store.contract import Ref
 from longtask.views.attempts import attempt_maps
 from longtask.views.documents import acted_map, step_map
@@ -67,7 +68,10 @@ def _looking(routes: APIRouter, server: Server) -> None:
         caller: Viewer,
         task: TaskName,
         step: StepKey,
-        values: Annotated[bool, Query(description="Fetch a result that is too large for a row.")] = False,
+        values: Annotated[
+            bool, Query(description="Fetch a result that is too large for a row, also one that is asked about.")
+        ] = False,
+        words: Annotated[bool, Query(description="Tell what it is to do, in the words that an edit takes.")] = False,
     ) -> Document:
         """Show one step, and what it needs."""
         found = seen_task(server, task, caller)
@@ -76,6 +80,11 @@ def _looking(routes: APIRouter, server: Server) -> None:
         shown = step_map(picture(found, [row]), row)
         if values:
             shown["result"] = records.value(found.workspace_id, row.result)
+            if row.question is not None and "result" in row.question:
+                proposed = records.value(found.workspace_id, row.question["result"])
+                shown["question"] = {**row.question, "result": proposed}
+        if words:
+            shown["words"] = words_now(store.spec(found.id, row.spec))
         return Document({**shown, "task": found.id, "needs": sorted(need.key for need in needs if not need.gate)})
 
     @routes.get("/tasks/{task}/steps/{step}/attempts", responses=answers(documents.AttemptPage))

@@ -1,16 +1,20 @@
 """Tasks: submit, list, look, act."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import Field
 
 from longtask.api import documents, submitting
-from longtask.api.access.caller import Caller
+from longtask.api.access.caller import Caller, Role, allowed
 from longtask.api.documents import answers
 from longtask.api.problems import Document
 from longtask.api.server import Server
+from longtask.api.shortway import Ways
 from longtask.api.sight import (
     NAME_MAX,
     Body,
@@ -29,14 +33,15 @@ from longtask.core.machine import status
 from longtask.core.model import Task, TaskState
 from longtask.store.contract import Store
 from longtask.views import reasons
-from longtask.views.changes import changes_map, range_of
-from longtask.views.documents import acted_map, graph_map, picture_map, task_map
+from longtask.views.documents import acted_map, graph_map, picture_map
+from longtask.views.listing import listed_maps
 from longtask.views.picture import look
 from longtask.views.words import command
 
 STEPS_MAX = 200_000
 STEPS_SHOWN = 5_000
 PAGE = 100
+THREADS = 8  # that submit at once: what comes together is one commit
 SCANNED_MAX = 2_000  # tasks that one request looks at, though fewer fit what it asks for
 COST_MAX_USD = 9_000_000_000
 KEY = "Idempotency-Key"
@@ -51,13 +56,11 @@ class Resume(Body):
         default=None, ge=0, le=COST_MAX_USD, allow_inf_nan=False, description="Raise the limit of cost to this."
     )
     tokens: Number | None = Field(default=None, description="Raise the limit of tokens to this.")
+    active_ms: Number | None = Field(default=None, description="Raise the limit of active time to this.")
 
 
 class Cancel(Body):
     reason: Text = Field(default="", description="For the record.")
-
-
-OfStep = Annotated[str | None, Query(max_length=NAME_MAX, description="Only of this step.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Wanted:
     by: str | None
     workspace_id: str | None
     open_only: bool
+    children: bool
 
     def fits(self, task: Task, caller: Caller) -> bool:
         return (
@@ -84,7 +88,13 @@ class Wanted:
         scanned = 0
         while scanned < SCANNED_MAX:
             size = min(max(limit, PAGE), SCANNED_MAX - scanned)
-            rows = store.tasks(open_only=self.open_only, workspace_id=self._one(caller), before=before, limit=size)
+            rows = store.tasks(
+                open_only=self.open_only,
+                workspace_id=self._one(caller),
+                before=before,
+                limit=size,
+                children=self.children,
+            )
             for task in rows:
                 before = task.number
                 if self.fits(task, caller):
@@ -110,8 +120,22 @@ def router(server: Server) -> APIRouter:
     return routes
 
 
+def short_ways(server: Server) -> Ways:
+    """What of all this is asked more often than the rest together."""
+
+    threads = ThreadPoolExecutor(THREADS, "submits")
+
+    async def submit_task(request: Request) -> Document:
+        caller, key = allowed(request, Role.OPERATOR), request.headers.get(KEY)
+        content = await submitting.raw(request)
+        act = partial(submitting.answered, server, caller, request, content, submitting.Choices(), key)
+        return await asyncio.get_running_loop().run_in_executor(threads, act)
+
+    return {("POST", "/v1/tasks"): submit_task}
+
+
 def _looking(routes: APIRouter, server: Server) -> None:
-    store, workspace = server.parts.store, server.parts.merger.workspace
+    store = server.parts.store
     face = reasons.Face(store, command)
 
     @routes.get("/tasks", responses=answers(documents.TaskPage))
@@ -126,14 +150,15 @@ def _looking(routes: APIRouter, server: Server) -> None:
         name: Annotated[str | None, Query(description="Only tasks of this name.")] = None,
         workspace_id: Annotated[str | None, Query(alias="workspace", description="Only tasks of this one.")] = None,
         by: Annotated[str | None, Query(description="Only tasks that this person has submitted.")] = None,
+        children: Annotated[bool, Query(description="With those that were made for steps of other tasks.")] = False,
     ) -> Document:
         """List tasks, newest first.
 
         With filters a page may be shorter than `limit`, or empty, though there are more: `next` says so.
         """
-        wanted = Wanted(frozenset(status), name, by, workspace_id, open_only)
+        wanted = Wanted(frozenset(status), name, by, workspace_id, open_only, children)
         found, next_ = wanted.page(store, caller, cursor, limit)
-        return Document(page([task_map(task) for task in found], next_))
+        return Document(page(listed_maps(store, found), next_))
 
     @routes.get("/tasks/{task}", responses=answers(documents.TaskTree))
     def show_task(
@@ -175,22 +200,6 @@ def _looking(routes: APIRouter, server: Server) -> None:
         row = None if step is None else seen_step(server, found, step)
         return Document({"items": [reasons.reason_map(reason) for reason in reasons.why(face, found, row)]})
 
-    @routes.get("/tasks/{task}/diff", responses=answers(documents.Changes))
-    def show_changes(caller: Viewer, task: TaskName, step: OfStep = None) -> Document:
-        """Tell which files the task, or one step, has changed; of a step that asks, exactly what it asks about."""
-        found = seen_task(server, task, caller)
-        base, head = range_of(found, None if step is None else seen_step(server, found, step))
-        changed = workspace(found.workspace_id).stat(base, head).files
-        return Document(changes_map(found, base, head, changed))
-
-    @routes.get("/tasks/{task}/patch", response_class=Response, responses=answers(str, "text/x-diff"))
-    def show_patch(caller: Viewer, task: TaskName, step: OfStep = None) -> Response:
-        """The same changes as a patch, byte for byte: `git apply` takes it."""
-        found = seen_task(server, task, caller)
-        base, head = range_of(found, None if step is None else seen_step(server, found, step))
-        patch = workspace(found.workspace_id).diff(base, head)
-        return Response(patch, media_type="text/x-diff", headers={"X-Content-Type-Options": "nosniff"})
-
 
 def _acting(routes: APIRouter, server: Server) -> None:
     desk = server.parts.desk
@@ -207,9 +216,7 @@ def _acting(routes: APIRouter, server: Server) -> None:
 
         It is checked as `longtask run` does; everything that is wrong with it is told at once.
         """
-        task = submitting.submit(server, caller, content, chosen, key)
-        request.state.task_id = task.id  # for the audit
-        return Document(acted_map(task), 201, {"Location": f"/v1/tasks/{task.id}"})
+        return submitting.answered(server, caller, request, content, chosen, key)
 
     @routes.post("/tasks/{task}/pause", responses=answers(documents.Acted))
     def pause_task(caller: Operator, task: TaskName, body: Pause | None = None) -> Document:
@@ -221,10 +228,11 @@ def _acting(routes: APIRouter, server: Server) -> None:
     def resume_task(caller: Operator, task: TaskName, body: Resume | None = None) -> Document:
         """Go on with a paused task, or with one that has reached a limit."""
         found, given = seen_task(server, task, caller), body or Resume()
-        raised = given.cost_usd is not None or given.tokens is not None
+        raised = (given.cost_usd, given.tokens, given.active_ms) != (None, None, None)
         if raised:
             micros = None if given.cost_usd is None else round(given.cost_usd * 1_000_000)
-            found = desk.raise_budget(found.id, caller.name, micros=micros, tokens=given.tokens)
+            more = {"tokens": given.tokens, "active_ms": given.active_ms}
+            found = desk.raise_budget(found.id, caller.name, micros=micros, **more)
         if found.state is TaskState.PAUSED or not raised:
             found = desk.resume(found.id, caller.name)
         return Document(acted_map(found))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from longtask.cli import act, decide
+from longtask.cli.fork import say_foreseen
 from longtask.cli.pictured import pictured
 from longtask.cli.session import Session
 from longtask.client.client import Client
@@ -29,9 +30,12 @@ def pause(session: Session, client: Client, task: str, now: bool) -> int:
     return _told(session, acted, f"{acted['handle']} is paused; go on with: {helps}")
 
 
-def resume(session: Session, client: Client, task: str, cost_usd: float | None, tokens: int | None) -> int:
+def resume(
+    session: Session, client: Client, task: str, cost_usd: float | None, tokens: int | None, active: str | None
+) -> int:
     session.outside_only("resume")
-    acted = client.resume(task, cost_usd=cost_usd, tokens=tokens)
+    active_ms = None if active is None else act.ms_of(active)
+    acted = client.resume(task, cost_usd=cost_usd, tokens=tokens, active_ms=active_ms)
     return _told(session, acted, f"{acted['handle']} goes on; watch: {session.command('watch', acted['handle'])}")
 
 
@@ -45,11 +49,14 @@ def cancel(session: Session, client: Client, task: str, step: str | None, reason
     return _told(session, acted, f"{step} {word}")
 
 
-def retry(session: Session, client: Client, task: str, step: str | None) -> int:
-    session.outside_only("retry")
+def retry(session: Session, client: Client, task: str, step: str | None, dry_run: bool) -> int:
+    if not dry_run:
+        session.outside_only("retry")
     if step is None:
         picture = pictured(client.task(task))
         task, step = picture.task.id, act.one_to_retry(session, picture.task, picture.steps).key
+    if dry_run:
+        return say_foreseen(session, client.foresee(task, step, "retry"))
     entry = client.step(task, step)
     task = entry["task"]  # @last may be another one by now
     if entry["state"] == "waiting" and entry["waiting_for"] == "user":
@@ -83,7 +90,12 @@ def approve(session: Session, client: Client, task: str, step: str | None, diges
     return _decide(session, client, task, step, True, text, digest)
 
 
-def reject(session: Session, client: Client, task: str, step: str | None, reason: str, digest: str | None) -> int:
+def reject(
+    session: Session, client: Client, task: str, step: str | None, reason: str, digest: str | None, dry_run: bool
+) -> int:
+    if dry_run:
+        seen = client.approval(task, step) if step is not None else _one_asking(session, client, task)
+        return say_foreseen(session, client.foresee(seen["task"], seen["step"], "reject"))
     session.outside_only("reject")
     return _decide(session, client, task, step, False, reason, digest)
 

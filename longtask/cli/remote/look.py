@@ -1,4 +1,4 @@
-"""Looking, at a server: ls, show, why, artifacts, diff, fleet, trace, plan check."""
+"""Looking, at a server: ls, show, why, artifacts, files, diff, fleet, trace, plan check."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from longtask.cli import decide, fleet
 from longtask.cli import look as local
+from longtask.cli.files import say_files
 from longtask.cli.pictured import now_ms, number_of, pictured
 from longtask.cli.remote import answered
 from longtask.cli.session import Session
@@ -20,8 +21,8 @@ from longtask.views.text import clean
 STEPS_JSON_MAX = 200_000
 
 
-def ls(session: Session, client: Client, open_only: bool, limit: int, before: int) -> int:
-    tasks = list(client.tasks(open=open_only, limit=limit, before=before or None))
+def ls(session: Session, client: Client, open_only: bool, limit: int, before: int, children: bool) -> int:
+    tasks = list(client.tasks(open=open_only, limit=limit, before=before or None, children=children))
     if session.json:
         session.give(tasks)
         return 0
@@ -96,11 +97,19 @@ def artifacts(session: Session, client: Client, task: str, name: str | None, out
     return 0
 
 
-def diff(session: Session, client: Client, task: str, step: str | None, stat: bool) -> int:
-    if not stat and not session.json:
-        decide.show_patch(session, client.diff(task, step))
+def files(session: Session, client: Client, task: str, path: str | None, match: str, at: str) -> int:
+    if path is not None:
+        session.out.content(client.file(task, path, at=at))
         return 0
-    shown = client.changes(task, step)
+    say_files(session, list(client.files(task, match, at=at)))
+    return 0
+
+
+def diff(session: Session, client: Client, task: str, step: str | None, stat: bool, since: str | None) -> int:
+    if not stat and not session.json:
+        decide.show_patch(session, client.diff(task, step, since=since))
+        return 0
+    shown = client.changes(task, step, since=since)
     if session.json:
         session.give(shown)
     for file in shown["files"]:

@@ -8,11 +8,11 @@ from typing import cast
 
 from longtask import plan
 from longtask.cli.remote import follow, workspaces
-from longtask.cli.run import DIRTY, Dirty
+from longtask.cli.run import DIRTY, Dirty, loaded_from, text_of
 from longtask.cli.session import Session
 from longtask.client.client import Client
 from longtask.client.servers import is_here
-from longtask.core.errors import BadPlan, NotFound, Refused
+from longtask.core.errors import BadPlan, Refused
 from longtask.workspace import origin
 from longtask.workspace.hub import WORKSPACE_ID
 from longtask.workspace.repo import git_folder
@@ -32,20 +32,22 @@ def run(
     parallel: int | None,
     slots: int,
     key: str | None,
+    prompt: str | None,
+    agent: str | None,
+    model: str | None,
 ) -> int:
     if dirty is not None and dirty not in DIRTY:
         raise BadPlan(f"--dirty {dirty!r}: choose {', '.join(DIRTY)}")
     if foreground:
         raise BadPlan("--foreground works in this process, and with --server the server's workers do; leave one out")
+    text = text_of(session, file, prompt, agent, model)
     session.submitting = True
-    if not file.is_file():
-        raise NotFound(f"plan {str(file)!r}: no such file; write a starter with: longtask init")
-    loaded = plan.load_file(file)
+    loaded = loaded_from(file, text)
     for warning in plan.warnings(loaded):
         session.warn(f"note: {warning}")
     workspace, base = _begin(session, client, loaded, file, cast(Dirty | None, dirty), base)
     acted = client.submit(
-        file.read_bytes(),
+        plan.whole_text(loaded, file.read_bytes().decode("utf-8", "replace")) if text is None else text,
         name=name,
         base=base,
         dirty=None if workspace is not None else cast(Dirty | None, dirty),
@@ -94,7 +96,8 @@ def _begin(
             "LONGTASK_HUB there names one"
         )
     chosen = dirty or loaded.workspace.dirty or "refuse"
-    found = checkout.base(base or loaded.workspace.base, cast(Dirty, chosen), (session.config.home, file.resolve()))
+    aside = (session.config.home, file.resolve(), *plan.files_of(loaded))
+    found = checkout.base(base or loaded.workspace.base, cast(Dirty, chosen), aside)
     if found.note:
         session.warn(f"note: {found.note}")
     if named["hub"] is not None:

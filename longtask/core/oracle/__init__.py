@@ -5,9 +5,10 @@
     rows      counters, leases, waits, windows, weights, owned steps
     sharing   mutexes held, places in their queues, offers to workers
     ends      an ended task: each end follows from the final ends of its needs
+    family    between tasks: children and their parents
 
 Pure.  `longtask doctor`, the simulator and the crash tests run it over whatever a store holds between two
-transactions.  Outboxes span tasks and are not seen from here.
+transactions.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from longtask.core.events import Event
 from longtask.core.model import Edge, Lease, Signal, Step, StepSpec, Task
 
 from . import ends, history, rows, sharing, telling
+from .family import Member, Owed, audit_family
 from .view import Contains, Violation, look
 
-__all__ = ["Violation", "audit"]
+__all__ = ["Member", "Owed", "Violation", "audit", "audit_family"]
 
 
 def audit(

@@ -40,6 +40,7 @@ MOVES: dict[type[e.Fact], tuple[str, str]] = {
     e.StepCancelled: ("blocked ready running waiting merging", "cancelled"),
     e.StepRestored: ("failed cancelled skipped", "blocked"),
     e.StepWaived: ("failed cancelled", ""),  # stays what it is
+    e.StepEdited: ("blocked ready waiting failed cancelled skipped", ""),
 }
 TASK_MOVES: dict[type[e.Fact], tuple[str, str]] = {
     e.TaskPaused: ("active paused", "paused"),
@@ -53,7 +54,8 @@ TASK_MOVES: dict[type[e.Fact], tuple[str, str]] = {
 }
 # A closing task starts nothing: what was under way may still report, a person may still answer.
 IN_CLOSING = (e.StepCompleted, e.StepDelivered, e.StepFailed, e.StepCancelled, e.StepWoken, e.TaskFailed,
-              e.TaskCancelled, e.UsageRecorded, e.BudgetRaised, e.BudgetExceeded)  # fmt: skip
+              e.TaskCancelled, e.UsageRecorded, e.BudgetRaised, e.BudgetNear, e.LimitNear,
+              e.BudgetExceeded)  # fmt: skip
 REPORTS = (e.StepRetried, e.StepReleased, e.StepParked, e.HelpAsked, e.FixRequested, e.StepExpanded, e.StepDelivered,
            e.StepCompleted)  # fmt: skip
 
@@ -83,6 +85,7 @@ class Known:
     question: JsonMap = field(default_factory=dict)  # of its last park
     commit: str | None = None
     benign: bool = False
+    taken: bool = False
     behind: str | None = None  # the fix or conflict step that it waits for
 
 
@@ -95,6 +98,7 @@ class Past:
     accepted: set[str] = field(default_factory=set)  # completed by a person's word
     wholes: dict[str, tuple[int, int]] = field(default_factory=dict)  # who expands -> its first weight, its length
     expansions: dict[str, list[int]] = field(default_factory=dict)  # who expands -> length of each, in their order
+    brought: set[str] = field(default_factory=set)  # who has expanded before the task was forked
 
 
 def walk(view: View) -> tuple[Past, list[Violation]]:
@@ -156,7 +160,8 @@ class _Walker:
             self.seq = event.seq
         if isinstance(fact, e.TaskSubmitted) != (event.seq == 1):
             self.wrong("journal", f"{type(fact).__name__} is out of place")
-        if self.state in ("completed", "failed", "cancelled") and not isinstance(fact, e.TaskReopened):
+        late = isinstance(fact, e.TaskReopened) or (isinstance(fact, e.UsageRecorded) and fact.child is not None)
+        if self.state in ("completed", "failed", "cancelled") and not late:
             self.wrong("after the end", f"{type(fact).__name__} in a task that is {self.state}")
         if self.state == "closing" and not isinstance(fact, IN_CLOSING):
             self.wrong("closing", f"{type(fact).__name__} in a closing task")
@@ -173,7 +178,8 @@ class _Walker:
     # growth
 
     def _submitted(self, fact: e.TaskSubmitted, at: int) -> None:
-        self.state, self.head, self.loading, self.parallel = "active", fact.base, fact.more, fact.parallel
+        self.state, self.head = "active", fact.head or fact.base
+        self.loading, self.parallel = fact.more, fact.parallel
         self.budget = [fact.options.budget_micros, fact.options.budget_tokens]
         self._added(fact.steps, fact.edges, at)
 
@@ -185,17 +191,40 @@ class _Walker:
             heedless = s.run_when is not RunWhen.SUCCESS
             state = "ready" if s.ready else "blocked"
             new[s.key] = Known(s.kind, s.pool == POOL_SYSTEM, state, at if s.ready else 0, s.weight, heedless)
+            if s.brought is not None:
+                self._brought(new[s.key], s, s.brought)
             if s.role in (Role.FIX, Role.CONFLICT) and s.owner in self.past.steps:
                 self.past.steps[s.owner].behind = s.key
         self.past.steps |= new
+        forked = self.view.task.options.forked is not None
         for edge in edges:
             step = self.past.steps.get(edge.step)
             if step is None:
                 self.wrong("growth", f"an edge leads to {edge.step!r}, which is not there")
                 continue
-            if edge.step not in new and step.state not in ("blocked", "ready"):
+            begun = step.state not in ("blocked", "ready") and not (forked and self.loading)  # it was so from the first
+            if edge.step not in new and begun:
                 self.wrong("growth", f"{edge.need!r} is put before {edge.step!r}, which is {step.state}")
             step.needs.append(edge.need)
+
+    def _brought(self, step: Known, new: e.NewStep, b: e.Brought) -> None:
+        """Of a fork: what had ended for good is so from the first, and its code is in the head that the fork has."""
+        if new.role is not Role.ITEM and new.expansion:
+            self.past.brought.add(new.key)
+            self.past.wholes[new.key] = (b.whole, 0)  # how long its lists were, the source's journal knows
+            if new.kind is Kind.FOR_EACH:
+                self.past.expansions[new.key] = [0] * new.expansion
+        if b.state is None:
+            return
+        step.state, step.attempt, step.commit, step.benign = str(b.state), b.attempt, b.commit, b.benign
+        if b.benign:
+            self.past.retired.add(new.key)  # or unwanted: the source's journal knows
+        if step.state in OPEN_STATES or self.view.task.options.forked is None:
+            self.wrong("fork", f"{new.key!r} is brought along as {step.state}")
+        if step.state == "completed":
+            self.past.accepted.add(new.key)  # perhaps
+            if not self._contained(b.commit, self.head):
+                self.wrong("fork", f"{new.key!r} is brought along completed, and {b.commit!r} is not in {self.head!r}")
 
     # the task
 
@@ -209,6 +238,8 @@ class _Walker:
                 raised = (fact.micros, fact.tokens)
                 self.budget = [old if new is None else new for old, new in zip(self.budget, raised, strict=True)]
                 self.exceeded = False
+                return
+            case e.BudgetNear() | e.LimitNear():
                 return
             case e.BudgetExceeded():
                 self.exceeded = True
@@ -247,6 +278,10 @@ class _Walker:
         source, target = MOVES[type(fact)]
         if step.state not in source.split():
             self.wrong("law", f"{type(fact).__name__} of {key!r}, which is {step.state}")
+        if isinstance(fact, e.StepEdited):
+            if step.benign or step.commit is not None:
+                self.wrong("law", f"{key!r} is edited, and never runs again")
+            return  # it waits for what it waits for
         if isinstance(fact, e.StepClaimed):
             self._claim(key, step, fact, at)
         elif getattr(fact, "attempt", 0) not in (0, step.attempt):
@@ -278,12 +313,15 @@ class _Walker:
     def _claim(self, key: str, step: Known, fact: e.StepClaimed, at: int) -> None:
         """Lawful: the task active and within its budget, the step due, its base the head and all it needs in it."""
         within = all(b is None or s < b for b, s in zip(self.budget, self.spent, strict=True)) and not self.exceeded
-        running = sum(s.state == "running" and not s.system for s in self.past.steps.values())
-        if self.state != "active" or self.loading or not within:
+        running = sum(s.state == "running" and not s.system and not s.taken for s in self.past.steps.values())
+        step.taken = fact.by is not None  # by a person, who may work in a task that is paused, and takes no slot
+        if self.loading or self.state not in ("active", "paused") or (not step.taken and self.state == "paused"):
             self.wrong("claim", f"{key!r} is claimed while its task admits no claim ({self.state})")
-        if not step.system and running >= self.parallel:
+        if not within and not step.taken:
+            self.wrong("claim", f"{key!r} is claimed while its task has spent its budget")
+        if not step.system and not step.taken and running >= self.parallel:
             self.wrong("claim", f"{key!r} is claimed beside {running} others, {self.parallel} may run")
-        if at < step.due_at:
+        if at < step.due_at and not step.taken:
             self.wrong("claim", f"{key!r} is claimed at {at}, due at {step.due_at}")
         if fact.attempt != step.attempt + 1:
             self.wrong("fence", f"{key!r}: attempt {fact.attempt} after {step.attempt}")

@@ -44,8 +44,9 @@ def _counted(view: View) -> Counter[str]:
         count["open"] += is_open(step)
         count["ready"] += step.state is S.READY
         count["ready_system"] += step.state is S.READY and step.pool == POOL_SYSTEM
-        count["running"] += step.state is S.RUNNING and step.pool != POOL_SYSTEM
-        count["running_system"] += step.state is S.RUNNING and step.pool == POOL_SYSTEM
+        slotless = step.pool == POOL_SYSTEM or step.taken_by is not None
+        count["running"] += step.state is S.RUNNING and not slotless
+        count["running_system"] += step.state is S.RUNNING and slotless
         count["merging"] += step.state is S.MERGING
         count["bad"] += counts_as_bad(step)
         count["untold"] += not known(step)
@@ -77,7 +78,7 @@ def header(view: View) -> Iterator[Violation]:
         yield Violation("pauses", f"task is {task.state} with reasons {task.pauses} to pause")
     if status(task) not in WORDS:
         yield Violation("status", f"{status(task)!r} is no status")
-    running = sum(s.state is S.RUNNING and s.pool != POOL_SYSTEM for s in view.steps.values())
+    running = sum(s.state is S.RUNNING and s.pool != POOL_SYSTEM and s.taken_by is None for s in view.steps.values())
     if running > task.parallel:
         yield Violation("parallel", f"{running} steps are running, {task.parallel} may")
 
@@ -149,6 +150,8 @@ def items(view: View, past: Past) -> Iterator[Violation]:
     for owner in view.steps.values():
         if owner.expansion < 1 or owner.role is Role.ITEM:
             continue  # of an item, `expansion` is the one that it belongs to
+        if owner.key in past.brought and (view.task.loading or not view.tells):
+            continue  # its items are still to come, or never came
         mine = [s for s in view.owned.get(owner.key, ()) if s.role is Role.ITEM]
         yield from _weights(owner, mine, past)
         if owner.kind is Kind.AGENT:

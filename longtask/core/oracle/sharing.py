@@ -71,7 +71,7 @@ def _queued(view: View, tickets: Sequence[TicketRow]) -> Iterator[Violation]:
 def _offered(view: View, offers: Sequence[OfferRow]) -> Iterator[Violation]:
     task = view.task
     if not task.ended:
-        running = sum(s.state is S.RUNNING and s.pool != POOL_SYSTEM for s in view.steps.values())
+        running = sum(s.state is S.RUNNING and not s.slotless for s in view.steps.values())
         active = task.state is TaskState.ACTIVE and not task.loading and task.within_budget
         wanted = {
             (pool, task.priority, task.served_at, due_at)

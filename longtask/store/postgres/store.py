@@ -26,8 +26,9 @@ from psycopg.pq import TransactionStatus
 from longtask.core.errors import LongTaskError, Refused, StoreError, StoreUnavailable
 from longtask.core.events import Event
 from longtask.core.policy import CALL_MS
+from longtask.store.archives import Written
 from longtask.store.base import Here, Params, below
-from longtask.store.contract import Alarm, Chunk, Found, Ref
+from longtask.store.contract import Alarm, Chunk, ErrandRow, Found, Ref
 from longtask.store.postgres import alarms, fusing, migrating
 from longtask.store.postgres.address import Address
 from longtask.store.postgres.fusing import Parts
@@ -456,13 +457,17 @@ class PostgresStore(SqlStore):
         now = self.now()
         params = {"now": now, "called_after": now - CALL_MS, "limit": below(limit)}
         found = self._by_itself(lambda session: session.send(*(session.call(name, params) for name in Found._fields)))
-        expired, overdue, unheard, closing, *rest = found
+        expired, overdue, unheard, closing, *rest, errands = found
+        unsettled, callable, mergeable = ([Ref(*row) for row in rows] for rows in rest)
         return Found(
             [to_lease(row) for row in expired],
             [Ref(*row) for row in overdue],
             [row[0] for row in unheard if row[0] is not None],
             [row[0] for row in closing],
-            *([Ref(*row) for row in rows] for rows in rest),
+            unsettled,
+            callable,
+            mergeable,
+            [ErrandRow(*row) for row in errands],
         )
 
     # output
@@ -485,6 +490,16 @@ class PostgresStore(SqlStore):
     def output(self, ref: Ref, attempt: int, after: int, limit: int) -> list[Chunk]:
         params = {"task_id": ref.task_id, "step": ref.step, "attempt": attempt, "after": after, "limit": below(limit)}
         return [Chunk(*row) for row in self.select("output", params)]
+
+    # archives
+
+    def output_rows(self, params: Params) -> list[Row]:
+        return self.select("output_of_task", params)
+
+    def bring_output(self, task_id: str, written: Sequence[Written]) -> None:
+        names = ("steps", "attempts", "numbers", "streams", "bodies", "ats")
+        columns = zip(names, zip(*written, strict=True), strict=True)
+        self.single("bring_chunks", {"task_id": task_id, **{name: list(column) for name, column in columns}})
 
     # reads
 

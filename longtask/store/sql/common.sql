@@ -18,12 +18,19 @@ select body from spec where task_n = :task_n and number = :number
 select attempt, worker, due_at, timeout_at, stop from lease where task_n = :task_n and step = :step
 
 -- name: spent
-select coalesce(sum(tokens_in + tokens_out), 0), coalesce(sum(micros), 0) from run_journal
-where task_n = :task_n and step = :step
+select coalesce(sum(tokens_in + tokens_out), 0), coalesce(sum(micros), 0),
+    count(case when kind = 'turn' and run = :run then 1 end)
+from run_journal where task_n = :task_n and step = :step and not (run = :run and n = :but)
 
 -- name: dependents
 select s.* from edge e join step s on s.task_n = e.task_n and s.key = e.step
 where e.task_n = :task_n and e.need = :key and e.step > :after order by e.step limit :limit
+
+-- name: needs_of
+select e.need from edge e where e.task_n = :task_n and e.step = :key order by e.need limit :limit
+
+-- name: spec_count
+select coalesce(max(number), -1) + 1 from spec where task_n = :task_n
 
 -- name: owned_open
 select s.* from step s where s.task_n = :task_n and s.owner = :key and s.ended_at = 0 order by s.key limit :limit
@@ -108,6 +115,9 @@ values (:task_n, :number, :delivery, :name, :sender, :at, :heard, :payload)
 -- name: hear
 update inbox set heard = :heard where task_n = :task_n and number = :number
 
+-- name: drop_errand
+delete from outbox where n = :n
+
 -- name: free_mutex
 delete from mutex where name = :name and task_n = :task_n and step = :step
 
@@ -191,6 +201,13 @@ select t.id from task t where t.state = 'closing' and (t.open = 0 or t.open > t.
     or exists (select 1 from step s where s.task_n = t.n and s.untold = 1 and s.ended_at > 0))
 order by t.n limit :limit
 
+-- name: errands
+select x.n, t.id, x.step, x.kind, x.target, x.seq, x.tokens, x.micros, x.body from outbox x join task t on t.n = x.task_n
+where x.due_at <= :now and not (x.kind = 'cancel' and exists (
+    select 1 from outbox c
+    where c.task_n = x.task_n and c.step = x.step and c.kind = 'create' and c.target = x.target))
+order by x.due_at, x.n limit :limit
+
 -- name: next_due_at
 select min(q.at) from (
     select min(due_at) as at from step where state = 'ready' and delayed = 1 and due_at > :now
@@ -230,7 +247,8 @@ where t.id >= :low and t.id < :high order by t.id limit 2
 select t.*, o.body from task t join task_options o on o.task_n = t.n where t.n = :n
 
 -- name: last_task
-select t.*, o.body from task t join task_options o on o.task_n = t.n order by t.n desc limit 1
+select t.*, o.body from task t join task_options o on o.task_n = t.n
+where t.parent is null order by t.n desc limit 1
 
 -- name: task_by_key
 select t.*, o.body from task t join task_options o on o.task_n = t.n
@@ -238,19 +256,23 @@ where t.idempotency_key = :idempotency_key and t.idempotency_key is not null
 
 -- name: tasks
 select t.*, o.body from task t join task_options o on o.task_n = t.n
-where t.n < :before order by t.n desc limit :limit
+where t.n < :before and (:children = 1 or t.parent is null)
+order by t.n desc limit :limit
 
 -- name: tasks_open
 select t.*, o.body from task t join task_options o on o.task_n = t.n
-where t.ended_at = 0 and t.n < :before order by t.n desc limit :limit
+where t.ended_at = 0 and t.n < :before and (:children = 1 or t.parent is null)
+order by t.n desc limit :limit
 
 -- name: tasks_of_workspace
 select t.*, o.body from task t join task_options o on o.task_n = t.n
-where t.workspace_id = :workspace_id and t.n < :before order by t.n desc limit :limit
+where t.workspace_id = :workspace_id and t.n < :before and (:children = 1 or t.parent is null)
+order by t.n desc limit :limit
 
 -- name: tasks_of_workspace_open
 select t.*, o.body from task t join task_options o on o.task_n = t.n
-where t.ended_at = 0 and t.workspace_id = :workspace_id and t.n < :before order by t.n desc limit :limit
+where t.ended_at = 0 and t.workspace_id = :workspace_id and t.n < :before and (:children = 1 or t.parent is null)
+order by t.n desc limit :limit
 
 -- name: steps_by_key
 select s.* from step s where s.task_n = (select n from task where id = :task_id) and s.key > :after
@@ -271,6 +293,37 @@ and (s.state = 'completed' or not exists (
     select 1 from step r where r.task_n = s.task_n and r.owner = s.owner and r.item is not null and r.item = s.item
     and (r.state = 'completed' or r.expansion > s.expansion)))
 order by s.item limit :limit
+
+-- name: over
+-- What is told to a task counts in it from the transaction that has the operation of that name; its errand is taken away
+-- in a later one.
+with recursive up (id, far) as (
+    select parent, 1 from task where id = :task_id and parent is not null
+    union all select (select t.parent from task t where t.id = u.id), u.far + 1 from up u where u.id is not null
+)
+select t.*, o.body, (
+    select coalesce(sum(x.tokens), 0) from outbox x join task c on c.n = x.task_n
+    where x.target = t.id and x.kind = 'spent' and not exists (
+        select 1 from event e where e.task_n = t.n and e.op = 'spent ' || c.id || ' ' || x.seq and e.op is not null)
+), (
+    select coalesce(sum(x.micros), 0) from outbox x join task c on c.n = x.task_n
+    where x.target = t.id and x.kind = 'spent' and not exists (
+        select 1 from event e where e.task_n = t.n and e.op = 'spent ' || c.id || ' ' || x.seq and e.op is not null)
+)
+from up u cross join task t cross join task_options o where t.id = u.id and o.task_n = t.n order by u.far
+
+-- name: newest_children
+select t.*, o.body from task t join task_options o on o.task_n = t.n
+where t.parent = :parent order by t.n desc limit :limit
+
+-- name: errands_of
+select x.n, :task_id, x.step, x.kind, x.target, x.seq, x.tokens, x.micros, x.body from outbox x
+where x.task_n = (select n from task where id = :task_id) order by x.n limit :limit
+
+-- name: awaited
+select w.step, substr(w.name, 12) from wait w
+where w.task_n = (select n from task where id = :task_id) and w.step > :after
+and substr(w.name, 1, 11) = 'task.ended:' order by w.step limit :limit
 
 -- name: asking
 select t.id, s.* from step s join task t on t.n = s.task_n
@@ -729,3 +782,16 @@ select j.run, j.n, j.kind, j.name, j.tokens_in, j.tokens_out, j.micros, j.starte
 from run_journal j where j.task_n = (select n from task where id = :task_id) and j.step = :step
     and j.attempt = :attempt
 order by j.run, j.n limit :limit
+
+-- --- archives -----------------------------------------------------------------------------------------------------
+
+-- name: calls_of_task
+select j.step, j.run, j.n, j.kind, j.name, j.fingerprint, j.attempt, j.body, j.tokens_in, j.tokens_out, j.micros,
+    j.started_at, j.done_at
+from run_journal j where j.task_n = (select n from task where id = :task_id) and (j.step, j.run, j.n) > (:step, :run, :n)
+order by j.step, j.run, j.n limit :limit
+
+-- name: output_of_task
+select c.step, c.attempt, c.n, c.stream, c.body, c.at from chunk c
+where c.task_id = :task_id and (c.step, c.attempt, c.n) > (:step, :attempt, :n)
+order by c.step, c.attempt, c.n limit :limit

@@ -129,6 +129,12 @@ insert into wait (task_n, step, n, name, ask, kind)
 select :task_n, r.v ->> 0, cast(r.v ->> 1 as integer), r.v ->> 2, cast(r.v ->> 3 as integer), ''
 from jsonb_array_elements(cast(:rows as jsonb)) r (v)
 
+-- name: open_errands
+insert into outbox (task_n, step, kind, target, due_at, seq, tokens, micros, body)
+select :task_n, r.v ->> 0, r.v ->> 1, r.v ->> 2, :at, cast(r.v ->> 3 as bigint), cast(r.v ->> 4 as bigint),
+    cast(r.v ->> 5 as bigint), r.v ->> 6
+from jsonb_array_elements(cast(:rows as jsonb)) with ordinality r (v, n) order by r.n
+
 -- name: insert_artifacts
 insert into artifact (task_n, step, attempt, name, digest, size_bytes, media_type, at, body)
 select :task_n, r.v ->> 0, cast(r.v ->> 1 as integer), r.v ->> 2, r.v ->> 3, cast(r.v ->> 4 as bigint), r.v ->> 5,
@@ -305,3 +311,36 @@ from jsonb_array_elements(cast(:rows as jsonb)) r (v) where audit.id = r.v ->> 0
 -- (number, cursor before it, instant) of the first event whose number, that of its transaction, is not below.
 select cast(cast(e.xid as text) as bigint), cast(e.xid as text) || '.' || (e.pos - 1), e.at from event e
 where e.xid >= cast(cast(:number as text) as xid8) order by e.xid, e.pos limit 1
+
+-- --- archives -----------------------------------------------------------------------------------------------------
+
+-- name: bring_events
+-- What has happened elsewhere is no news: transaction 0 and number 0 stand before all that the feed tells.
+insert into event (pos, xid, task_n, seq, at, kind, v, actor, op, body) overriding system value
+select 0, cast('0' as xid8), :task_n, cast(r.v ->> 0 as integer), cast(r.v ->> 1 as bigint), r.v ->> 2,
+    cast(r.v ->> 3 as smallint), r.v ->> 4, r.v ->> 5, r.v ->> 6
+from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+returning 1
+
+-- name: bring_calls
+insert into run_journal (task_n, step, run, n, kind, name, fingerprint, attempt, body, tokens_in, tokens_out, micros,
+    started_at, done_at)
+select :task_n, r.v ->> 0, cast(r.v ->> 1 as integer), cast(r.v ->> 2 as integer), r.v ->> 3, r.v ->> 4, r.v ->> 5,
+    cast(r.v ->> 6 as integer), r.v ->> 7, cast(r.v ->> 8 as bigint), cast(r.v ->> 9 as bigint),
+    cast(r.v ->> 10 as bigint), cast(r.v ->> 11 as bigint), cast(r.v ->> 12 as bigint)
+from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+returning 1
+
+-- name: bring_artifacts
+insert into artifact (task_n, step, attempt, name, digest, size_bytes, media_type, body, at)
+select :task_n, r.v ->> 0, cast(r.v ->> 1 as integer), r.v ->> 2, r.v ->> 3, cast(r.v ->> 4 as bigint), r.v ->> 5,
+    r.v ->> 6, cast(r.v ->> 7 as bigint)
+from jsonb_array_elements(cast(:rows as jsonb)) r (v)
+
+-- name: bring_chunks
+insert into chunk (task_id, step, attempt, n, stream, at, body)
+select :task_id, c.step, c.attempt, c.n, c.stream, c.at, c.body
+from unnest(cast(:steps as text[]), cast(:attempts as integer[]), cast(:numbers as integer[]),
+    cast(:streams as text[]), cast(:ats as bigint[]), cast(:bodies as bytea[])) c (step, attempt, n, stream, at, body)
+on conflict (task_id, step, attempt, n) do nothing
+returning 1

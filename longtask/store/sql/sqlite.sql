@@ -71,6 +71,12 @@ delete from wait where task_n = :task_n and step in (select value from json_each
 insert into wait (task_n, step, n, name, ask, kind)
 select :task_n, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, '' from jsonb_each(:rows) r
 
+-- name: open_errands
+insert into outbox (task_n, step, kind, target, due_at, seq, tokens, micros, body)
+select :task_n, r.value ->> 0, r.value ->> 1, r.value ->> 2, :at, r.value ->> 3, r.value ->> 4, r.value ->> 5,
+    r.value ->> 6
+from jsonb_each(:rows) r
+
 -- name: insert_artifacts
 insert into artifact (task_n, step, attempt, name, digest, size_bytes, media_type, at, body)
 select :task_n, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, r.value ->> 5, :at,
@@ -173,3 +179,33 @@ from jsonb_each(:rows) r where audit.id = r.value ->> 0
 -- name: feed_probe
 -- (number, cursor before it, instant) of the first event whose number is not below.
 select pos, cast(pos - 1 as text), at from event where pos >= :number order by pos limit 1
+
+-- name: first_event
+select pos from event order by pos limit 1
+
+-- name: bring_events
+-- What has happened elsewhere is no news: it stands before the first number that the feed tells, downwards from `below`.
+-- A number above zero is never given here, and the first of an empty table is 0, so that the next own event gets 1.
+insert into event (pos, task_n, seq, at, kind, v, actor, op, body)
+select :below - r.key, :task_n, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, r.value ->> 5,
+    r.value ->> 6
+from jsonb_each(:rows) r
+
+-- name: bring_calls
+insert into run_journal (task_n, step, run, n, kind, name, fingerprint, attempt, body, tokens_in, tokens_out, micros,
+    started_at, done_at)
+select :task_n, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, r.value ->> 5, r.value ->> 6,
+    r.value ->> 7, r.value ->> 8, r.value ->> 9, r.value ->> 10, r.value ->> 11, r.value ->> 12
+from jsonb_each(:rows) r where true
+returning 1
+
+-- name: bring_artifacts
+insert into artifact (task_n, step, attempt, name, digest, size_bytes, media_type, body, at)
+select :task_n, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, r.value ->> 5, r.value ->> 6,
+    r.value ->> 7
+from jsonb_each(:rows) r
+
+-- name: bring_chunk
+insert into chunk (task_id, step, attempt, n, stream, at, body)
+values (:task_id, :step, :attempt, :n, :stream, :at, :body)
+on conflict (task_id, step, attempt, n) do nothing

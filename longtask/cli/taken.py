@@ -1,0 +1,83 @@
+"""The code of a step that a person has taken: its folder, and the commit that comes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from longtask.cli.session import Session
+from longtask.core.errors import Refused, WorkspaceError
+from longtask.core.model import Json, Step, StepState, Task
+from longtask.store.contract import Ref
+from longtask.views.words import handle
+
+if TYPE_CHECKING:
+    from longtask.workspace.tree import Worktree
+    from longtask.workspace.workspace import Workspace
+
+
+def workspace_of(session: Session, task: Task) -> Workspace | None:
+    return session.parts.merger.workspace(task.workspace_id) if task.workspace_id else None
+
+
+def make_folder(session: Session, task: Task, row: Step) -> Worktree | None:
+    """The step's folder: at its base, with the files of its newest checkpoint; None: the task has no code."""
+    from longtask.steps.places import saved_at
+
+    workspace = workspace_of(session, task)
+    if workspace is None or row.base is None:
+        return None
+    tree, base = None, row.base
+    for run in (row.run, row.run - 1):  # what failed begins another run; its files are worth having
+        checkpoint = session.parts.store.checkpoint(Ref(task.id, row.key), run) if run else None
+        if checkpoint is not None and checkpoint.tree:
+            tree, base = saved_at(checkpoint.tree)
+            break
+    aside = tuple((task.options.workspace or {}).get("cache") or ())
+    return workspace.checkout(task.id, row.key, row.attempt, base, tree, aside=aside)
+
+
+def drop_folder(session: Session, task: Task, row: Step) -> None:
+    workspace = workspace_of(session, task)
+    wt = None if workspace is None else workspace.find(task.id, row.key, row.attempt)
+    if workspace is not None and wt is not None:
+        workspace.remove(wt)
+
+
+def by_hand(
+    session: Session, task: Task, row: Step, name: str | None, message: str, result: dict[str, Json] | None
+) -> Step:
+    """`name`: of a commit in the user's repository.  Whatever goes wrong on the way leaves the step taken."""
+    ref, hands, workspace = Ref(task.id, row.key), session.parts.hands, workspace_of(session, task)
+    if row.state is not StepState.RUNNING or row.taken_by is None:
+        row = hands.take(ref, session.me)
+    if workspace is None:
+        if name is not None:
+            raise Refused(f"task {handle(task)!r} has no code: there is nothing to commit; leave --commit out")
+        return hands.done(ref, session.me, result=result)
+    wt = workspace.find(task.id, row.key, row.attempt)
+    commit: str | None
+    base: str | None
+    if name is not None:
+        commit = workspace.adopt(task.id, row.key, row.attempt, name)
+        # one that was made beside the task's work is merged into it, and never takes its place
+        base = row.base if row.base is not None and workspace.contains(commit, row.base) else commit
+    elif wt is not None:
+        commit, base = workspace.commit(wt, message or f"{task.name}: {row.key}"), wt.base
+    else:
+        commit, base = None, None
+    row = hands.done(ref, session.me, commit=commit, base=base, result=result)
+    if wt is not None:
+        workspace.remove(wt)
+    return row
+
+
+def resolved(session: Session, task: Task, row: Step, name: str | None) -> Step:
+    """A conflict, resolved by a commit that contains both sides."""
+    workspace = workspace_of(session, task)
+    if name is None or workspace is None:
+        raise Refused(f"step {row.key!r} is in conflict with the head; name a commit that holds both: --commit COMMIT")
+    commit = workspace.adopt(task.id, row.key, row.attempt, name)
+    for side, what in ((row.commit, "the step's own commit"), (task.head, "the task's head")):
+        if side is not None and not workspace.contains(commit, side):
+            raise WorkspaceError(f"commit {commit[:12]} does not contain {what} {side[:12]}; merge both, then name it")
+    return session.parts.desk.answer(Ref(task.id, row.key), "resolve", session.me, ask=row.ask, commit=commit)

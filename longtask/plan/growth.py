@@ -1,0 +1,117 @@
+"""A part of a plan that is added to a task which is under way: steps of one stage, in the plan's own words.
+
+    stage: change          # absent: the stage that is under way
+    before: integration    # absent: nothing waits for them but the end of their stage
+    steps:
+      - {id: sessions, run: pytest tests/sessions}
+
+What of the running task stands in its way is judged when it is added (`core.grow`).
+"""
+
+from __future__ import annotations
+
+from pydantic import Field, ValidationError
+
+from longtask.core import grow as core
+from longtask.core.errors import BadPlan
+from longtask.core.model import Json, Task
+
+from .compile import TEXT_UNDER, Fragment, load
+from .fields import Id, Text, Words
+from .model import Defaults, Plan, Stage, Workspace
+from .problems import Findings, Places, Refused
+from .shape import misfits, nulls
+from .step import Step
+from .suspicious import shown
+from .yaml import parse
+
+# Of a whole plan that is added: the task has its own.
+OF_A_PLAN = frozenset("longtask name goal workspace limits priority fail_fast env secrets $schema".split())
+
+
+class Growth(Words):
+    """Steps that are added to a task."""
+
+    stage: Text | None = Field(default=None, description="The stage that they enter; absent: the one under way.")
+    before: Id | None = Field(default=None, description="The step that they go in front of.")
+    after: Id | None = Field(default=None, description="What those without `needs` wait for, beside their stage.")
+    steps: list[Step] = Field(default_factory=list, description="Each may need those that stand before it.")
+    stages: list[Stage] = Field(
+        default_factory=list, description="Instead of `steps`: in order.  They become needs: all enter one stage."
+    )
+    defaults: Defaults | None = Field(default=None, description="Of the new steps; absent: those of the task's plan.")
+
+    def ordered(self) -> list[Step]:
+        """The steps with what they wait for: `after`, or all of the stage before."""
+        parts = [stage.steps for stage in self.stages] or [self.steps]
+        earlier = [self.after] if self.after is not None else []
+        for steps in parts:
+            for step in steps:
+                if step.needs is None and earlier:
+                    step.needs = list(earlier)
+            earlier = [step.id for step in steps] or earlier
+        return [step for steps in parts for step in steps]
+
+
+def growth_of(
+    text: str | bytes,
+    file: str,
+    task: Task,
+    plan: str | None,
+    *,
+    stage: str | None = None,
+    before: str | None = None,
+    after: str | None = None,
+) -> core.Growth:
+    """Read and check a fragment, YAML or JSON.  `plan`: the text that the task was submitted with; its defaults hold
+    for the new steps.  What is given beside the text stands in for what it says.  Raises BadPlan with every problem, by
+    line where the text has lines."""
+    raw, _, findings = parse(text, file, text_under=TEXT_UNDER, empty="the growth is empty; begin with `steps:`")
+    given = {"stage": stage, "before": before, "after": after}
+    if isinstance(raw, dict):
+        raw = {**raw, **{word: value for word, value in given.items() if value is not None}}
+    return _growth(raw, findings, task, plan)
+
+
+def growth_from(raw: Json, task: Task, plan: str | None) -> core.Growth:
+    """The same from plain values: a request's body, or what a planner has handed over (a mapping, or a list of
+    steps)."""
+    return _growth({"steps": raw} if isinstance(raw, list) else raw, Findings(Places("")), task, plan)
+
+
+def _growth(raw: Json, findings: Findings, task: Task, plan: str | None) -> core.Growth:
+    if isinstance(raw, Refused):
+        findings.raise_if_any()
+    if not isinstance(raw, dict):
+        findings.add(f"growth is a mapping with `steps`, found {shown(raw)}")
+        findings.raise_if_any()
+    raw = {key: value for key, value in raw.items() if key not in OF_A_PLAN}
+    nulls(raw, findings)
+    try:
+        grown = Growth.model_validate(raw)
+    except ValidationError as error:
+        misfits(error, Growth, raw, findings)
+        findings.raise_if_any()
+        raise
+    findings.raise_if_any()
+    stand = host(task, plan)
+    stand.steps = grown.ordered()
+    stand.defaults = grown.defaults or stand.defaults
+    planned, specs = Fragment(stand, findings, task.options.attended).steps()
+    findings.raise_if_any()
+    return core.Growth(planned, specs, grown.before, grown.stage)
+
+
+def host(task: Task, plan: str | None) -> Plan:
+    """What new words stand in: the head of the plan that the task has."""
+    try:
+        whole = None if plan is None else load(plan)
+    except BadPlan:  # it was masked before it was kept
+        whole = None
+    workspace = task.options.workspace
+    return Plan(
+        name=task.name,
+        defaults=whole.defaults if whole is not None else Defaults(),
+        workspace=Workspace.model_validate(workspace) if workspace is not None else None,
+        secrets=list(task.options.secrets),
+    )

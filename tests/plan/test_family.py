@@ -1,0 +1,140 @@
+"""Plans in plans: checked with the whole, told where they stand, and what becomes of them."""
+
+from pathlib import Path
+
+import pytest
+
+from longtask import plan
+from longtask.core import codec
+from longtask.core.errors import BadPlan
+from longtask.core.graph import Graph
+from longtask.core.model import Kind
+
+WHOLE = """\
+longtask: 1
+name: migrate
+workspace: {repo: .}
+defaults: {timeout: 10m, env: {B: b}}
+env: {A: a}
+secrets: [TOKEN]
+steps:
+  - {id: list, run: ls, outputs: {modules: list}}
+  - id: each
+    needs: [list]
+    for_each: "${{ steps.list.outputs.modules }}"
+    task:
+      inputs: {module: "${{ item }}"}
+      plan: %s
+  - {id: end, needs: [each], run: x, env: {N: "${{ steps.each.outputs[0].count }}"}}
+"""
+ONE = """\
+inputs: {module: string}
+env: {A: own}
+limits: {cost_usd: 0.5, parallel: 2}
+steps:
+  - {id: move, run: move, env: {M: "${{ inputs.module }}"}, commit: true, outputs: {n: integer}}
+outputs: {count: "${{ steps.move.outputs.n }}"}
+"""
+
+
+def written(folder: Path, one: str = ONE, whole: str = WHOLE % "modules/one.yaml") -> Path:
+    (folder / "modules").mkdir()
+    (folder / "modules" / "one.yaml").write_text(one)
+    (folder / "plan.yaml").write_text(whole)
+    return folder / "plan.yaml"
+
+
+def child_of(graph: Graph) -> Graph:
+    (spec,) = [spec for spec in graph.specs if spec.kind is Kind.TASK]
+    return codec.load(Graph, codec.load_json(codec.dump_json(spec.body["graph"])))
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(BadPlan) as found:
+        plan.load(text)
+    return [str(problem) for problem in found.value.problems]
+
+
+def one_step(task: str) -> str:
+    return f"longtask: 1\nname: x\nsteps:\n  - {{id: a, task: {task}}}\n"
+
+
+def test_a_plan_in_a_plan_stands_on_what_its_parent_says(tmp_path: Path):
+    graph = plan.compile_plan(plan.load_file(written(tmp_path)))
+    (spec,) = [spec for spec in graph.specs if spec.kind is Kind.TASK]
+    assert spec.body["inputs"] == {"module": "${{ item }}"} and spec.outputs == {"count": "any"}
+    assert spec.body["results"] == {"count": "${{ steps.move.outputs.n }}"} and spec.body["sources"] == ["move"]
+    child = child_of(graph)
+    assert child.name == "each" and child.parallel == 2 and child.options.budget_micros == 500_000
+    assert child.options.workspace == {"repo": "."}
+    assert child.options.environment == {"A": "own"} and child.options.secrets == ("TOKEN",)
+    assert child.specs[0].timeout_ms == 600_000 and child.specs[0].body["env"] == {
+        "B": "b",
+        "M": "${{ inputs.module }}",
+    }
+
+
+def test_a_file_is_kept_as_a_part_of_the_whole(tmp_path: Path):
+    file = written(tmp_path)
+    loaded = plan.load_file(file)
+    text = plan.whole_text(loaded, file.read_text())
+    assert plan.compile_plan(plan.load(text)) == plan.compile_plan(loaded)
+    assert plan.whole_text(plan.load(text), text) == text
+
+
+def test_problems_are_told_in_the_file_in_which_they_stand(tmp_path: Path):
+    file = written(tmp_path, ONE.replace("inputs.module", "inputs.modul"))
+    with pytest.raises(BadPlan) as found:
+        plan.load_file(file)
+    (problem,) = found.value.problems
+    assert (problem.file, problem.line) == (str(tmp_path / "modules" / "one.yaml"), 5)
+    assert "the plan has no input 'modul'; did you mean 'module'?" in str(problem)
+
+
+def test_a_file_that_is_not_there_is_told_where_it_is_named(tmp_path: Path):
+    file = written(tmp_path, whole=WHOLE % "modules/two.yaml")
+    with pytest.raises(BadPlan, match=r"plan\.yaml:14:13: .*cannot read .*two\.yaml"):
+        plan.load_file(file)
+
+
+def test_a_plan_that_names_itself_is_refused(tmp_path: Path):
+    (tmp_path / "plan.yaml").write_text(one_step("{plan: plan.yaml}"))
+    with pytest.raises(BadPlan, match="4 deep at most"):
+        plan.load_file(tmp_path / "plan.yaml")
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ("{plan: one.yaml}", "is a file, and this plan was not read from one"),
+        ("{plan: {}}", "its plan: the plan has no steps"),
+        ("{plan: {workspace: ., steps: [{id: b, run: x}]}}", "works on its parent's code"),
+        ("{plan: {steps: [{id: b, runs: x}]}}", "its plan: step 'b': unknown key 'runs'"),
+        ("{plan: {steps: [{id: b, run: x, needs: [c]}]}}", "its plan: step 'b' needs ['c']: no such step"),
+        ("{plan: {steps: [{id: b, run: x}], inputs: {n: string}}}", "has an input 'n'; hand it down"),
+        ("{inputs: {n: 1}, plan: {steps: [{id: b, run: x}]}}", "has no input 'n'; it has none"),
+        ("{plan: {steps: [{id: b, run: x}], outputs: {o: '${{ steps.c.outputs.x }}'}}}", "steps.c: no such step"),
+        ("{inputs: {n: '${{ steps.c.state }}'}, plan: {inputs: {n: any}, steps: [{id: b, run: x}]}}", "no such step"),
+        ("{plan: {steps: [{id: b, run: x, env: {V: '${{ steps.a.outputs.x }}'}}]}}", "steps.a: no such step"),
+        ("{plan: {steps: [{id: b, run: x}]}}, retry: 2", "retry does not apply to task steps"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_plan_in_a_plan(task: str, told: str):
+    text = (
+        one_step(task)
+        if "retry" not in task
+        else one_step(task.removesuffix(", retry: 2")).replace("}}\n", "}, retry: 2}\n")
+    )
+    assert any(told in problem for problem in problems(text)), problems(text)
+
+
+def test_nobody_hands_inputs_to_a_plan_that_stands_by_itself():
+    text = "longtask: 1\nname: x\ninputs: {n: string}\nsteps:\n  - {id: a, run: x, env: {N: '${{ inputs.n }}'}}\n"
+    told = problems(text)
+    assert any("nobody hands them" in one for one in told) and any("'inputs' is not known here" in one for one in told)
+
+
+def test_recordings_of_a_plan_in_a_plan_are_named_from_the_folder_of_the_whole(tmp_path: Path):
+    inner = "{steps: [{id: b, agent: {prompt: p, runtime: recorded, recording: r.yaml}}]}"
+    graph = plan.placed(plan.compile_plan(plan.load(one_step(f"{{plan: {inner}}}"))), tmp_path)
+    assert [s.body["recording"] for s in plan.all_specs(graph) if s.kind is Kind.AGENT] == [str(tmp_path / "r.yaml")]

@@ -1,0 +1,103 @@
+"""Parts of plans: what planners hand over and people add, and words that are said anew."""
+
+import pytest
+
+from longtask.core.errors import BadPlan
+from longtask.core.model import Kind, StepSpec, Task, TaskOptions
+from longtask.plan import compile_plan, load
+from longtask.plan.edit import edited
+from longtask.plan.growth import growth_from, growth_of
+
+TASK = Task("t", "t", TaskOptions(stages=("build", "test")))
+PLAN = "longtask: 1\nname: t\ndefaults: {timeout: 5m, agent: {runtime: codex}}\nsteps: [{id: a, run: x}]\n"
+CODE = TASK._replace(options=TaskOptions(stages=("build",), workspace={"repo": "."}))
+
+
+def problems(text: str) -> str:
+    with pytest.raises(BadPlan) as caught:
+        growth_of(text, "more.yaml", TASK, PLAN)
+    return str(caught.value)
+
+
+def test_the_defaults_of_the_task_s_plan_hold_for_what_is_added():
+    growth = growth_of(
+        "stage: test\nsteps: [{id: x, agent: {prompt: p}}, {id: y, run: b, needs: [x]}]", "f", TASK, PLAN
+    )
+    assert (growth.stage, growth.before, [step.key for step in growth.planned]) == ("test", None, ["x", "y"])
+    agent = growth.specs[growth.planned[0].spec]
+    assert (agent.body["runtime"], agent.timeout_ms) == ("codex", 300_000)
+    assert growth.planned[1].needs == ("x",)
+
+
+def test_a_whole_plan_that_is_added_keeps_its_order_by_needs():
+    text = """
+longtask: 1
+name: more
+limits: {parallel: 2}
+stages:
+- {name: one, steps: [{id: a1, run: x}, {id: a2, run: x, needs: []}]}
+- {name: none, steps: []}
+- {name: two, steps: [{id: b1, run: x}]}
+"""
+    growth = growth_of(text, "f", TASK, PLAN, after="a")
+    assert {step.key: step.needs for step in growth.planned} == {"a1": ("a",), "a2": (), "b1": ("a1", "a2")}
+
+
+def test_what_is_wrong_is_told_with_its_line_and_all_of_it():
+    found = problems("steps:\n  - {id: x, runn: y}\n  - {id: Z, run: y}\n")
+    assert "more.yaml:2" in found and "runn" in found
+    assert "more.yaml:2:10" in problems("steps:\n  - {id: Z, run: y}\n") and "[a-z]" in problems(
+        "steps:\n  - {id: Z, run: y}\n"
+    )
+    assert "`steps`" in problems("[1, 2]")
+    assert "stagee" in problems("stagee: x\nsteps: []")
+
+
+def test_values_are_read_like_text():
+    growth = growth_from([{"id": "x", "run": "y"}], CODE, None)
+    assert growth.planned[0].key == "x"
+    with pytest.raises(BadPlan, match="looks like"):
+        growth_from([{"id": "x", "run": "y", "env": {"A": "sk-ant-" + "a" * 40}}], TASK, None)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("{id: a, run: x, grow: {stage: tst}}", "grow.stage 'tst' is no stage; did you mean 'test'?"),
+        ("{id: a, run: x, grow: {steps_max: 900}}", "grow.steps_max is 900, the limit is 200"),
+        ("{id: a, run: x, commit: true, grow: {}}", "commit does not fit a planner"),
+        ("{id: a, run: x, outputs: {steps: string}, grow: {}}", "output 'steps' of a planner is a list"),
+        ("{id: a, run: x, for_each: [1], grow: {}}", "an item of a for_each cannot be a planner"),
+        ("{id: a, approval: {ask: x}, grow: {}}", "grow does not apply to approval steps"),
+    ],
+)
+def test_a_planner_is_checked_with_its_plan(step: str, said: str):
+    with pytest.raises(BadPlan) as caught:
+        load(f"longtask: 1\nname: t\nworkspace: .\nstages:\n- {{name: test, steps: [{step}]}}\n")
+    assert said in str(caught.value)
+
+
+def test_a_planner_hands_over_a_list_and_is_tried_again():
+    graph = compile_plan(
+        load("longtask: 1\nname: t\nworkspace: .\nsteps: [{id: a, agent: {prompt: x, runtime: codex}, grow: {}}]")
+    )
+    spec = graph.specs[0]
+    assert (spec.outputs, spec.failures_max, spec.commits, spec.body["grow"]) == ({"steps": "list"}, 2, False, {})
+
+
+def test_words_take_the_place_of_what_a_step_had_and_the_rest_stays():
+    old = StepSpec(Kind.RUN, {"command": "x", "env": {"A": "1"}}, timeout_ms=1_000, failures_max=3, fix=7, reads=("b",))
+    found = edited("a", old, {"run": "y ", "retry": 1, "env": {"B": "${{ steps.c.outputs.n }}"}}, TASK, PLAN)
+    own = found.specs[found.own]
+    assert own.body == {"command": "y ", "env": {"B": "${{ steps.c.outputs.n }}"}}
+    assert (own.timeout_ms, own.failures_max, own.reads) == (1_000, 1, ("b", "c"))
+    assert "fix" in found.kept
+
+
+def test_a_new_fix_comes_with_its_spec():
+    found = edited(
+        "a", StepSpec(Kind.RUN, {"command": "x"}, fix=7), {"on_failure": {"fix": {"run": "mend"}}}, TASK, None
+    )
+    own = found.specs[found.own]
+    assert own.fix is not None and found.specs[own.fix].body["command"] == "mend"
+    assert "fix" not in found.kept
