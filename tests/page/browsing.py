@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +12,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.cli.shell import DEADLINE_S
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 AXE = ROOT / "ui/node_modules/axe-core/axe.min.js"
 DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 expect.set_options(timeout=DEADLINE_S * 1_000)
-
-
-def chromium() -> str | None:
-    """Its program, as the system has it."""
-    return next(filter(None, map(shutil.which, CHROMIUM)), None)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from longtask.api.page import FOLDER
-from tests.page.browsing import chromium
 from tests.page.served import Served, serving, shell_in
+from tools.chromium import chromium
 
 
 @pytest.fixture(scope="module")  # no longer: while it is there, the thread has an event loop that runs

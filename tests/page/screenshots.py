@@ -7,9 +7,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.page.browsing import PHONE, ROOT, chromium, look_at, window
+from tests.page.browsing import PHONE, ROOT, look_at, window
 from tests.page.job import demo_job
 from tests.page.served import Served
+from tools.chromium import chromium
 
 FOLDER = ROOT / "docs/page"
 END_S = 900

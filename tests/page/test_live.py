@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.page.browsing import PHONE, overflow, window
+from tests.page.browsing import PHONE, complaints, overflow, window
 from tests.page.served import Served
 
 TABS = 10
@@ -139,3 +139,17 @@ def test_by_keyboard_alone_one_finds_and_decides(browser: Browser, served: Serve
         page.get_by_role("dialog").get_by_role("button", name="Approve").focus()
         page.keyboard.press("Enter")
         served.reaches(task, "completed")
+
+
+def test_on_a_phone_the_theme_is_chosen_too(browser: Browser, served: Served):
+    with window(browser, served.url, viewport=PHONE, has_touch=True, is_mobile=True, color_scheme="light") as context:
+        page = context.new_page()
+        page.goto("/inbox")
+        page.get_by_role("button", name="More").tap()
+        page.get_by_role("dialog").get_by_role("button", name="Dark").tap()
+        assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
+        assert not complaints(page)
+        page.get_by_role("dialog").get_by_role("button", name="Close").tap()
+        page.reload()
+        assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
+        assert overflow(page) <= 0

@@ -5,13 +5,14 @@ import { RouterProvider } from "react-router";
 import { makeQueryClient } from "./app/queries";
 import { makeRouter } from "./app/routes";
 import "./app/style.css";
-import { loadAhead, reloadWhenOld } from "./app/views";
+import { notePartsThatLack } from "./app/outdated";
+import { loadAhead } from "./app/views";
 import { LiveProvider } from "./live/Live";
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("no element to show the page in");
 
-reloadWhenOld();
+notePartsThatLack();
 loadAhead();
 createRoot(root).render(
   <StrictMode>

@@ -39,8 +39,24 @@ export function askedPatchQuery(task: string, step: string, version: string) {
   });
 }
 
+/** The same, as far as it has changed since a commit that was seen. */
+export function patchSinceQuery(task: string, step: string, version: string, since: string) {
+  return queryOptions({
+    queryKey: ["asked patch", task, step, version, since],
+    queryFn: ({ signal }) =>
+      told(
+        client.GET("/v1/tasks/{task}/patch", {
+          params: { path: { task }, query: { step, since } },
+          parseAs: "text",
+          signal,
+        }),
+      ),
+    staleTime: "static",
+  });
+}
+
 /** `etag`: of what was seen.  Throws a Problem `changed`, whose `current` is what is asked now, when that is something
- * else; `refused` when somebody has answered already. */
+ * else (null while it is not known yet); `refused` when somebody has answered already. */
 export function decide(task: string, step: string, etag: string, decision: Decision) {
   return told(
     client.POST("/v1/tasks/{task}/steps/{step}/approval", {

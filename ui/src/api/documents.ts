@@ -3,22 +3,28 @@ import type { components } from "./schema";
 
 type Schemas = components["schemas"];
 
-export type Task = Schemas["TaskEntry"];
+export type Task = Schemas["ListedTask"];
 export type TaskPage = Schemas["TaskPage"];
 export type TaskTree = Schemas["TaskTree"];
 export type Stage = Schemas["StageEntry"];
 export type Step = Schemas["StepEntry"];
 export type StepDetail = Schemas["StepDetail"];
 export type Attempt = Schemas["Attempt"];
+export type TurnEntry = Schemas["TurnEntry"];
 export type OutputPage = Schemas["OutputPage"];
 export type OutputChunk = Schemas["OutputChunk"];
 export type Graph = Schemas["Graph"];
 export type Changes = Schemas["Changes"];
+export type FileEntry = Schemas["FileEntry"];
 export type FileChange = Schemas["FileChange"];
 export type Reason = Schemas["Reason"];
 export type Approval = Schemas["Approval"];
 export type Decision = Schemas["Decision"];
 export type Acted = Schemas["Acted"];
+export type Foreseen = Schemas["Foreseen"];
+export type Growth = Schemas["Growth"];
+/** Of a step, as a plan writes them; arguments of a call; any mapping. */
+export type Words = Record<string, unknown>;
 export type Artifact = Schemas["Artifact"];
 export type JournalEvent = Schemas["CloudEvent"];
 export type EventPage = Schemas["EventPage"];

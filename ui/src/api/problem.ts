@@ -24,6 +24,11 @@ export class Problem extends Error {
   }
 }
 
+/** What was acted on is another one now: what was seen last counts for nothing. */
+export function isChanged(error: unknown): error is Problem {
+  return error instanceof Problem && error.word === "changed";
+}
+
 export function unreachable(): Problem {
   return new Problem("unreachable", 0, "", "");
 }

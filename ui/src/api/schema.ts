@@ -112,46 +112,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/tasks/{task}/diff": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Show Changes
-         * @description Tell which files the task, or one step, has changed; of a step that asks, exactly what it asks about.
-         */
-        get: operations["show_changes"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/tasks/{task}/patch": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Show Patch
-         * @description The same changes as a patch, byte for byte: `git apply` takes it.
-         */
-        get: operations["show_patch"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/tasks/{task}/pause": {
         parameters: {
             query?: never;
@@ -225,7 +185,11 @@ export interface paths {
          */
         get: operations["list_steps"];
         put?: never;
-        post?: never;
+        /**
+         * Add Steps
+         * @description Add steps to a task that is under way; nothing is added if something is wrong with one of them.
+         */
+        post: operations["add_steps"];
         delete?: never;
         options?: never;
         head?: never;
@@ -354,6 +318,156 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/tasks/{task}/steps/{step}/turns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Turns
+         * @description List the calls of an agent's newest run, the last of which may go on.
+         *
+         *     `next` is null when all was told and the step does not run; else ask again with it, for what comes. A call that
+         *     goes on (`body` null) is told anew to whoever asks with the number before it.
+         */
+        get: operations["list_turns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{task}/steps/{step}/edit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Edit Step
+         * @description Say anew what a step does that has not completed and does not run.
+         */
+        post: operations["edit_step"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{task}/steps/{step}/take": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take Step
+         * @description Nobody else works on it until the caller says that it is done, gives it back, or the time is over.
+         */
+        post: operations["take_step"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{task}/steps/{step}/give-back": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give Back Step
+         * @description A step that was taken is a worker's again.
+         */
+        post: operations["give_back_step"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{task}/steps/{step}/done": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Finish Step
+         * @description What the caller did is the step's outcome: one without a change of the code, which `longtask done` brings
+         *     from the step's folder.
+         */
+        post: operations["finish_step"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{task}/fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Foresee Fork
+         * @description Name what a fork from a step would do again, and what it would take over; nothing is done.
+         */
+        get: operations["foresee_fork"];
+        put?: never;
+        /**
+         * Fork Task
+         * @description Make a new task that does a step again; what had completed before that step was claimed last is taken over.
+         *
+         *     The task itself is not touched.
+         */
+        post: operations["fork_task"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{task}/steps/{step}/foreseen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Foresee
+         * @description Name what an act on a step would make stale: what runs again, what comes back, what will not run.
+         */
+        get: operations["foresee"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/approvals": {
         parameters: {
             query?: never;
@@ -412,7 +526,9 @@ export interface paths {
          * @description Answer what a step asks.
          *
          *     `If-Match` names the ETag of what was seen: without it the answer is 428; if another question, or another
-         *     state of what it shows, is asked now, 412 with that. Who has decided already is told with 409.
+         *     state of what it shows, is asked now, 412 with that; so also when the code has moved under a question that is
+         *     bound to it (`bind: head`), without `current` while no worker has asked anew. Who has decided already is told
+         *     with 409.
          */
         post: operations["decide_approval"];
         delete?: never;
@@ -455,6 +571,135 @@ export interface paths {
         get: operations["fetch_artifact"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{task}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Changes
+         * @description Tell which files the task, or one step, has changed; of a step that asks, exactly what it asks about.
+         */
+        get: operations["show_changes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{task}/patch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Patch
+         * @description The same changes as a patch, byte for byte: `git apply` takes it.
+         */
+        get: operations["show_patch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{task}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Files
+         * @description List the files that a commit of the task holds, by path.
+         */
+        get: operations["list_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{task}/files/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fetch File
+         * @description The bytes of one file, as a commit of the task holds it; links are not followed.
+         *
+         *     Its ETag is git's name of the bytes.  The type is told by them: a text has a charset, what is neither a text
+         *     nor a picture is `application/octet-stream`.
+         */
+        get: operations["fetch_file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{task}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Task
+         * @description The archive of a task that has ended: plan, journal, output, artifacts and commits, as one file.
+         *
+         *     Its ETag is its SHA-256. The same task has the same bytes every time, so a download that was cut may go on.
+         */
+        get: operations["export_task"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/archives": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Import Task
+         * @description Bring a task from another installation; the body is an archive, as `application/gzip` or as plain bytes.
+         *
+         *     Every byte is checked before anything is stored, and the journal must give what the archive tells of the task.
+         *     The same archive may be sent again. With an `Idempotency-Key` it may be as large as other bodies, since it is
+         *     kept in memory; without one it goes to a file and may be larger.
+         */
+        post: operations["import_task"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1499,6 +1744,22 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** Asks */
+        Asks: {
+            /** Step */
+            step: string;
+            /** Text */
+            text: string;
+            /**
+             * Who
+             * @description Who may decide; empty: anybody who may decide on this task.
+             */
+            who: string[];
+            /** Since */
+            since: number | null;
+        } & {
+            [key: string]: unknown;
+        };
         /**
          * Assignment
          * @description What an executor needs; keys that have their usual value are left out.
@@ -1748,6 +2009,25 @@ export interface components {
             /** Tree */
             tree: string | null;
         };
+        /** Child */
+        Child: {
+            /**
+             * Task
+             * @example 019b76da-a800-7000-8000-000000000001
+             */
+            task: string;
+            /**
+             * Handle
+             * @example migrate-13
+             */
+            handle: string;
+            /** Status */
+            status: string;
+            /** Percent */
+            percent: number;
+        } & {
+            [key: string]: unknown;
+        };
         /** Chunk */
         Chunk: {
             /** N */
@@ -1855,6 +2135,38 @@ export interface components {
              */
             commit?: string | null;
         };
+        /** Done */
+        Done: {
+            /**
+             * Outputs
+             * @description What the step hands over.
+             */
+            outputs?: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /** Edit */
+        Edit: {
+            /**
+             * Words
+             * @description What the step is to do from its next attempt on; what is not said stays as it was.
+             * @example {
+             *       "agent": {
+             *         "prompt": "Keep the old endpoint as well."
+             *       },
+             *       "timeout": "2h"
+             *     }
+             */
+            words: {
+                [key: string]: unknown;
+            };
+            /**
+             * Retry
+             * @description And take it up again at once.
+             * @default false
+             */
+            retry?: boolean;
+        };
         /**
          * EventPage
          * @example {
@@ -1898,6 +2210,53 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** FileEntry */
+        FileEntry: {
+            /**
+             * Path
+             * @example shop/base.py
+             */
+            path: string;
+            /**
+             * Kind
+             * @description file or link; links are not followed.
+             */
+            kind: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /**
+             * Blob
+             * @description What git calls its bytes: the ETag without its quotes.
+             */
+            blob: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /**
+         * FilePage
+         * @example {
+         *       "items": [
+         *         {
+         *           "path": "shop/base.py",
+         *           "kind": "file",
+         *           "size_bytes": 1204,
+         *           "blob": "5716ca5987cbf97d6bb54920bea6adde242d87e6"
+         *         }
+         *       ],
+         *       "next": null
+         *     }
+         */
+        FilePage: {
+            /** Items */
+            items: components["schemas"]["FileEntry"][];
+            /**
+             * Next
+             * @description What the next request names as its cursor; null: there is no more.
+             */
+            next: string | null;
+        } & {
+            [key: string]: unknown;
+        };
         /**
          * Fleet
          * @example {
@@ -1934,6 +2293,172 @@ export interface components {
             workers: components["schemas"]["Worker"][];
             /** Pools */
             pools: components["schemas"]["Pool"][];
+        } & {
+            [key: string]: unknown;
+        };
+        /**
+         * Foreseen
+         * @description Keys of steps of the plan, stage by stage.
+         * @example {
+         *       "act": "fork",
+         *       "step": "migrate",
+         *       "again": [
+         *         "migrate",
+         *         "tests"
+         *       ],
+         *       "begins": [
+         *         "review"
+         *       ],
+         *       "skipped": [],
+         *       "kept": [
+         *         "analyse"
+         *       ],
+         *       "gone": [],
+         *       "items_kept": {},
+         *       "asks": false,
+         *       "revised": false,
+         *       "seq": 41,
+         *       "head": "9d2f3c1b7c4b0f6d1f0e4a5b6c7d8e9f0a1b2c3d"
+         *     }
+         */
+        Foreseen: {
+            /**
+             * Act
+             * @description fork, retry or reject.
+             * @example fork
+             */
+            act: string;
+            /**
+             * Step
+             * @example migrate
+             */
+            step: string;
+            /**
+             * Again
+             * @description These have been begun, and run again.
+             */
+            again: string[];
+            /**
+             * Begins
+             * @description These have not been begun, and are to run.
+             */
+            begins: string[];
+            /**
+             * Skipped
+             * @description These will not run.
+             */
+            skipped: string[];
+            /**
+             * Kept
+             * @description These have ended, and stay as they are.
+             */
+            kept: string[];
+            /**
+             * Gone
+             * @description These were added later than a fork looks, and are not in it.
+             */
+            gone: string[];
+            /**
+             * Items Kept
+             * @description Of a `for_each` that runs again: how many items are kept.
+             */
+            items_kept: {
+                [key: string]: number;
+            };
+            /**
+             * Asks
+             * @description A person is asked first whether it goes on.
+             */
+            asks: boolean;
+            /**
+             * Revised
+             * @description A revision is put in front, and the question is asked again.
+             */
+            revised: boolean;
+            /**
+             * Seq
+             * @description Of a fork: the last event of the task that it takes over; else 0.
+             */
+            seq: number;
+            /**
+             * Head
+             * @description Of a fork: the commit that it begins from.
+             */
+            head: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** Fork */
+        Fork: {
+            /**
+             * From
+             * @description The step to do again, with all that came of it.
+             */
+            from: string;
+            /**
+             * Key
+             * @description The same key returns the same fork, for as long as it is kept.
+             */
+            key?: string | null;
+        };
+        /**
+         * Forked
+         * @example {
+         *       "task": "019b76da-a800-7000-8000-000000000001",
+         *       "handle": "shop-13",
+         *       "status": "running",
+         *       "step": "migrate",
+         *       "forked_from": "019b76da-a800-7000-8000-000000000000"
+         *     }
+         */
+        Forked: {
+            /**
+             * Task
+             * @example 019b76da-a800-7000-8000-000000000001
+             */
+            task: string;
+            /**
+             * Handle
+             * @example shop-12
+             */
+            handle: string;
+            /**
+             * Status
+             * @example running
+             */
+            status: string;
+            /** Step */
+            step?: string | null;
+            /** Answer */
+            answer?: string | null;
+            /** By */
+            by?: string | null;
+            /**
+             * Forked From
+             * @description The task that was forked.
+             * @example 019b76da-a800-7000-8000-000000000001
+             */
+            forked_from: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** ForkedFrom */
+        ForkedFrom: {
+            /**
+             * Task
+             * @example 019b76da-a800-7000-8000-000000000001
+             */
+            task: string;
+            /**
+             * Step
+             * @description What it does again.
+             */
+            step: string | null;
+            /**
+             * Seq
+             * @description Up to which event of that task it has taken it over.
+             */
+            seq: number;
         } & {
             [key: string]: unknown;
         };
@@ -2037,6 +2562,84 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /**
+         * Grown
+         * @example {
+         *       "task": "019b76da-a800-7000-8000-000000000001",
+         *       "handle": "shop-12",
+         *       "status": "running",
+         *       "steps": [
+         *         "docs"
+         *       ]
+         *     }
+         */
+        Grown: {
+            /**
+             * Task
+             * @example 019b76da-a800-7000-8000-000000000001
+             */
+            task: string;
+            /**
+             * Handle
+             * @example shop-12
+             */
+            handle: string;
+            /**
+             * Status
+             * @example running
+             */
+            status: string;
+            /** Step */
+            step?: string | null;
+            /** Answer */
+            answer?: string | null;
+            /** By */
+            by?: string | null;
+            /**
+             * Steps
+             * @description The keys of what was added.
+             * @example [
+             *       "docs"
+             *     ]
+             */
+            steps: string[];
+        } & {
+            [key: string]: unknown;
+        };
+        /** Growth */
+        Growth: {
+            /**
+             * Steps
+             * @description Steps as a plan writes them; each may need steps of the task and those above it.
+             * @example [
+             *       {
+             *         "id": "docs",
+             *         "needs": [
+             *           "backend"
+             *         ],
+             *         "run": "make docs"
+             *       }
+             *     ]
+             */
+            steps: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Stage
+             * @description The stage that they enter; null: the one under way.
+             */
+            stage?: string | null;
+            /**
+             * Before
+             * @description A step that is to wait for them.
+             */
+            before?: string | null;
+            /**
+             * After
+             * @description A step that those without `needs` wait for.
+             */
+            after?: string | null;
+        };
         /** Held */
         Held: {
             /** Task */
@@ -2065,6 +2668,37 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** Imported */
+        Imported: {
+            /**
+             * Task
+             * @example 019b76da-a800-7000-8000-000000000001
+             */
+            task: string;
+            /**
+             * Handle
+             * @description With its number in this installation.
+             * @example shop-3
+             */
+            handle: string;
+            /**
+             * Status
+             * @example completed
+             */
+            status: string;
+            /**
+             * Again
+             * @description This very archive was imported before.
+             */
+            again: boolean;
+            /**
+             * Told
+             * @description What could not be done, though the task is here.
+             */
+            told: string[];
+        } & {
+            [key: string]: unknown;
+        };
         /** Kept */
         Kept: {
             /**
@@ -2083,6 +2717,71 @@ export interface components {
              * @example 1767225600000
              */
             now: number;
+        } & {
+            [key: string]: unknown;
+        };
+        /** ListedTask */
+        ListedTask: {
+            /**
+             * Id
+             * @example 019b76da-a800-7000-8000-000000000001
+             */
+            id: string;
+            /**
+             * Handle
+             * @example shop-12
+             */
+            handle: string;
+            /**
+             * Name
+             * @example shop
+             */
+            name: string;
+            /** Goal */
+            goal: string;
+            /**
+             * Status
+             * @description completed, failed, cancelled, cancelling, paused, running, queued, waiting_budget, waiting_user, waiting_ci, waiting_event or waiting_timer.
+             * @example waiting_user
+             */
+            status: string;
+            /**
+             * Percent
+             * @example 62
+             */
+            percent: number;
+            /**
+             * Stage
+             * @description The one that runs; null: it has ended.
+             * @example build
+             */
+            stage: string | null;
+            /** Cost Micros */
+            cost_micros: number;
+            /** Tokens */
+            tokens: number;
+            /**
+             * Created At
+             * @description ms since 1970 UTC
+             * @example 1767225600000
+             */
+            created_at: number;
+            /** Ended At */
+            ended_at: number | null;
+            /**
+             * Created By
+             * @example ann
+             */
+            created_by: string;
+            /**
+             * Parent
+             * @description The task for whose step it was made; null: for none.
+             */
+            parent?: string | null;
+            /** Parent Step */
+            parent_step?: string | null;
+            /** @description What it has asked somebody for longest; null: nothing. */
+            asks: components["schemas"]["Asks"] | null;
         } & {
             [key: string]: unknown;
         };
@@ -2525,6 +3224,14 @@ export interface components {
             stages?: components["schemas"]["PlanStage"][];
             /** @description Instead of `stages`, for a plan of one stage. */
             steps?: components["schemas"]["PlanStep"][];
+            /** @description Of the plan of a `task` step: what it is handed, by name and type; read as `inputs.NAME`. */
+            inputs?: {
+                [key: string]: "string" | "number" | "integer" | "boolean" | "list" | "map" | "any";
+            };
+            /** @description Of the plan of a `task` step: what it hands over when it has completed.  May hold `${{ … }}`. */
+            outputs?: {
+                [key: string]: unknown;
+            };
         } & (unknown | unknown);
         /** @description A run of a coding agent.  What is not given comes from `defaults.agent`. */
         PlanAgent: {
@@ -2703,7 +3410,7 @@ export interface components {
             protect?: string | string[];
             /** @description true: an agent that has changed nothing has failed. */
             change?: boolean;
-            /** @description How many tests must have passed; read from the output, with `progress: pytest`. */
+            /** @description How many tests must have passed: as the output tells, with `progress: pytest` or another test runner, or as reports do, with `junit`. */
             tests_min?: number;
             /** @description A floor under the coverage of lines. */
             coverage?: components["schemas"]["PlanCoverage"];
@@ -2759,10 +3466,12 @@ export interface components {
             /** @description A name, such as `staging`: of all steps with the same name, in whatever task, one runs at a time, first come, first served. */
             mutex?: string;
             /**
-             * @description How to read progress from the output: `pytest`, or `n/m` (the last such pair).
+             * @description Whose output it is, to read progress from: a test runner's, or `n/m` (the last such pair).  Absent: a test runner that is recognised is read all the same.
              * @enum {string}
              */
-            progress?: "pytest" | "n/m";
+            progress?: "pytest" | "unittest" | "jest" | "vitest" | "cargo" | "go" | "maven" | "gradle" | "tap" | "n/m";
+            /** @description Reports in JUnit's XML that the command writes, from the top of the repository; may hold `*` and `**`.  They tell which tests have passed and failed. */
+            junit?: string | string[];
             /** @description Whether its changes of the code are committed and merged; agents: true, others: false. */
             commit?: boolean;
             /**
@@ -2784,6 +3493,20 @@ export interface components {
             /** @description How many rounds; 3 if absent. */
             rounds_max?: number;
         } & (unknown | unknown | unknown);
+        /** @description The step is a planner: its output `steps` is a list of steps in this language, and they are added to the task. */
+        PlanGrow: {
+            /** @description The stage that they enter; absent: the one under way. */
+            stage?: string;
+            /** @description The step that they go in front of. */
+            before?: string;
+            /** @description How many at most; 200 if absent. */
+            steps_max?: number;
+            /**
+             * @description true: a person sees them first, and approves or rejects them.
+             * @default false
+             */
+            approve?: boolean;
+        };
         /** @description Bounds of the whole task.  Reaching one pauses the work; raising it goes on. */
         PlanLimits: {
             /** @description Money for models, in US dollars. */
@@ -2846,10 +3569,19 @@ export interface components {
         PlanStage: {
             /** @description Shown to people; unique within the plan. */
             name: string;
+            /** @description What its agents may spend, all together. */
+            limits?: components["schemas"]["PlanStageLimits"];
             /** @description Its steps; they run side by side unless `needs` says otherwise. */
             steps?: components["schemas"]["PlanStep"][];
         };
-        /** @description A node of the graph: exactly one of `run, function, agent, approval, wait, artifact, call`. */
+        /** @description Bounds of one stage, all its agents together.  An agent that reaches one asks a person: raise it, or give up. */
+        PlanStageLimits: {
+            /** @description Money for models, in US dollars. */
+            cost_usd?: number;
+            /** @description Tokens, in and out. */
+            tokens?: number;
+        };
+        /** @description A node of the graph: exactly one of `run, function, agent, approval, wait, artifact, call, task`. */
         PlanStep: {
             /** @description Unique within the plan: small letters, digits and underscores. */
             id: string;
@@ -2895,10 +3627,12 @@ export interface components {
             /** @description A name, such as `staging`: of all steps with the same name, in whatever task, one runs at a time, first come, first served. */
             mutex?: string;
             /**
-             * @description How to read progress from the output: `pytest`, or `n/m` (the last such pair).
+             * @description Whose output it is, to read progress from: a test runner's, or `n/m` (the last such pair).  Absent: a test runner that is recognised is read all the same.
              * @enum {string}
              */
-            progress?: "pytest" | "n/m";
+            progress?: "pytest" | "unittest" | "jest" | "vitest" | "cargo" | "go" | "maven" | "gradle" | "tap" | "n/m";
+            /** @description Reports in JUnit's XML that the command writes, from the top of the repository; may hold `*` and `**`.  They tell which tests have passed and failed. */
+            junit?: string | string[];
             /** @description Whether its changes of the code are committed and merged; agents: true, others: false. */
             commit?: boolean;
             /**
@@ -2925,6 +3659,8 @@ export interface components {
             artifact?: components["schemas"]["PlanArtifact"];
             /** @description Have it done elsewhere, and wait for the callback. */
             call?: components["schemas"]["PlanCall"];
+            /** @description Have it done by a task of its own. */
+            task?: components["schemas"]["PlanSubTask"];
             /** @description Ids of the steps that it needs.  Absent: all earlier stages.  `[]`: nothing, it starts at once. */
             needs?: string | string[];
             /** @description A CEL expression; false: the step is skipped, and so is what needs it. */
@@ -2937,6 +3673,8 @@ export interface components {
             outputs?: {
                 [key: string]: "string" | "number" | "integer" | "boolean" | "list" | "map" | "any";
             };
+            /** @description A planner: its output `steps` is added to the task, checked as this plan is. */
+            grow?: components["schemas"]["PlanGrow"];
             /** @description Which workers may take it; `default` if absent. */
             pool?: string;
             /**
@@ -2955,7 +3693,18 @@ export interface components {
              * @default 100
              */
             weight?: number;
-        } & (unknown | unknown | unknown | unknown | unknown | unknown | unknown);
+        } & (unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown);
+        /** @description A task of its own: its steps, limits and journal, on the code of this one.  Its cost counts here too. */
+        PlanSubTask: {
+            /** @description The plan itself, or a file beside this one.  It has no `workspace`: it begins from what is merged so far, and what it merges becomes the step's change. */
+            plan: string | {
+                [key: string]: unknown;
+            };
+            /** @description What is handed down, by the names that the plan declares as `inputs`.  May hold `${{ … }}`. */
+            inputs?: {
+                [key: string]: unknown;
+            };
+        };
         /** @description The agent may give out work to others like it: each task becomes a step of its own, and they run side by side. */
         PlanSubagents: {
             /** @description How many at once; 4 if absent, at most 16. */
@@ -3225,6 +3974,11 @@ export interface components {
              * @description Raise the limit of tokens to this.
              */
             tokens?: number | null;
+            /**
+             * Active Ms
+             * @description Raise the limit of active time to this.
+             */
+            active_ms?: number | null;
         };
         /** Rotation */
         Rotation: {
@@ -3441,6 +4195,7 @@ export interface components {
          *       "state": "completed",
          *       "owner": null,
          *       "attempt": 1,
+         *       "taken_by": null,
          *       "run": 1,
          *       "rounds": 0,
          *       "began_at": 1767225600100,
@@ -3495,6 +4250,11 @@ export interface components {
              * @description The newest; 0: none yet.
              */
             attempt: number;
+            /**
+             * Taken By
+             * @description The person who works on it by hand.
+             */
+            taken_by: string | null;
             /** Run */
             run: number;
             /** Rounds */
@@ -3534,11 +4294,25 @@ export interface components {
              * @description Its outputs; a large one stands as {"$artifact": digest}.
              */
             result: unknown;
+            /** @description Of a `task` step: the newest task that was made for it. */
+            child?: components["schemas"]["Child"] | null;
             progress: components["schemas"]["Told"] | null;
             /** Task */
             task: string;
             /** Needs */
             needs: string[];
+            /**
+             * Words
+             * @description With `words`: what it is to do from its next attempt on; null: it cannot be edited.
+             * @example {
+             *       "retry": 2,
+             *       "run": "make test",
+             *       "timeout": "1h"
+             *     }
+             */
+            words?: {
+                [key: string]: unknown;
+            } | null;
         } & {
             [key: string]: unknown;
         };
@@ -3572,6 +4346,11 @@ export interface components {
              * @description The newest; 0: none yet.
              */
             attempt: number;
+            /**
+             * Taken By
+             * @description The person who works on it by hand.
+             */
+            taken_by: string | null;
             /** Run */
             run: number;
             /** Rounds */
@@ -3611,6 +4390,8 @@ export interface components {
              * @description Its outputs; a large one stands as {"$artifact": digest}.
              */
             result: unknown;
+            /** @description Of a `task` step: the newest task that was made for it. */
+            child?: components["schemas"]["Child"] | null;
             progress: components["schemas"]["Told"] | null;
         } & {
             [key: string]: unknown;
@@ -3626,6 +4407,7 @@ export interface components {
          *           "state": "completed",
          *           "owner": null,
          *           "attempt": 1,
+         *           "taken_by": null,
          *           "run": 1,
          *           "rounds": 0,
          *           "began_at": 1767225600100,
@@ -3663,51 +4445,14 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** TaskEntry */
-        TaskEntry: {
+        /** Take */
+        Take: {
             /**
-             * Id
-             * @example 019b76da-a800-7000-8000-000000000001
+             * Hours
+             * @description After which it is given back.
+             * @default 24
              */
-            id: string;
-            /**
-             * Handle
-             * @example shop-12
-             */
-            handle: string;
-            /**
-             * Name
-             * @example shop
-             */
-            name: string;
-            /** Goal */
-            goal: string;
-            /**
-             * Status
-             * @description completed, failed, cancelled, cancelling, paused, running, queued, waiting_budget, waiting_user, waiting_ci, waiting_event or waiting_timer.
-             * @example waiting_user
-             */
-            status: string;
-            /**
-             * Percent
-             * @example 62
-             */
-            percent: number;
-            /**
-             * Created At
-             * @description ms since 1970 UTC
-             * @example 1767225600000
-             */
-            created_at: number;
-            /** Ended At */
-            ended_at: number | null;
-            /**
-             * Created By
-             * @example ann
-             */
-            created_by: string;
-        } & {
-            [key: string]: unknown;
+            hours?: number;
         };
         /**
          * TaskPage
@@ -3720,9 +4465,18 @@ export interface components {
          *           "goal": "Everything builds, and somebody has looked at it.",
          *           "status": "waiting_user",
          *           "percent": 50,
+         *           "stage": "steps",
+         *           "cost_micros": 0,
+         *           "tokens": 0,
          *           "created_at": 1767225600000,
          *           "ended_at": null,
-         *           "created_by": "ann"
+         *           "created_by": "ann",
+         *           "asks": {
+         *             "step": "review",
+         *             "text": "Does this look right?",
+         *             "who": [],
+         *             "since": 1767225681000
+         *           }
          *         }
          *       ],
          *       "next": "12"
@@ -3730,7 +4484,7 @@ export interface components {
          */
         TaskPage: {
             /** Items */
-            items: components["schemas"]["TaskEntry"][];
+            items: components["schemas"]["ListedTask"][];
             /**
              * Next
              * @description What the next request names as its cursor; null: there is no more.
@@ -3748,16 +4502,18 @@ export interface components {
          *       "goal": "Everything builds, and somebody has looked at it.",
          *       "status": "waiting_user",
          *       "percent": 50,
+         *       "stage": "steps",
+         *       "cost_micros": 0,
+         *       "tokens": 0,
          *       "created_at": 1767225600000,
          *       "ended_at": null,
          *       "created_by": "ann",
          *       "state": "active",
          *       "base": "9d2f3c1b7c4b0f6d1f0e4a5b6c7d8e9f0a1b2c3d",
          *       "head": "9d2f3c1b7c4b0f6d1f0e4a5b6c7d8e9f0a1b2c3d",
-         *       "cost_micros": 0,
-         *       "tokens": 0,
          *       "cost_limit_micros": 5000000,
          *       "tokens_limit": null,
+         *       "forked_from": null,
          *       "stages": [
          *         {
          *           "name": "steps",
@@ -3777,6 +4533,7 @@ export interface components {
          *           "state": "completed",
          *           "owner": null,
          *           "attempt": 1,
+         *           "taken_by": null,
          *           "run": 1,
          *           "rounds": 0,
          *           "began_at": 1767225600100,
@@ -3833,6 +4590,16 @@ export interface components {
              */
             percent: number;
             /**
+             * Stage
+             * @description The one that runs; null: it has ended.
+             * @example build
+             */
+            stage: string | null;
+            /** Cost Micros */
+            cost_micros: number;
+            /** Tokens */
+            tokens: number;
+            /**
              * Created At
              * @description ms since 1970 UTC
              * @example 1767225600000
@@ -3845,16 +4612,19 @@ export interface components {
              * @example ann
              */
             created_by: string;
+            /**
+             * Parent
+             * @description The task for whose step it was made; null: for none.
+             */
+            parent?: string | null;
+            /** Parent Step */
+            parent_step?: string | null;
             /** State */
             state: string;
             /** Base */
             base: string | null;
             /** Head */
             head: string | null;
-            /** Cost Micros */
-            cost_micros: number;
-            /** Tokens */
-            tokens: number;
             /**
              * Cost Limit Micros
              * @description Null: there is none.
@@ -3862,6 +4632,8 @@ export interface components {
             cost_limit_micros: number | null;
             /** Tokens Limit */
             tokens_limit: number | null;
+            /** @description Null: it is no fork. */
+            forked_from?: components["schemas"]["ForkedFrom"] | null;
             /** Stages */
             stages: components["schemas"]["StageEntry"][];
             /**
@@ -4002,6 +4774,62 @@ export interface components {
              * @default 0
              */
             micros?: number | null;
+        };
+        /** TurnEntry */
+        TurnEntry: {
+            /**
+             * N
+             * @description Counts from 1 within the run.
+             */
+            n: number;
+            /**
+             * Kind
+             * @description told, turn, tool, asked or spawned.
+             * @example turn
+             */
+            kind: string;
+            /**
+             * Name
+             * @description Of the model or the tool.
+             * @example shell
+             */
+            name: string;
+            /** Attempt */
+            attempt: number;
+            /** Tokens In */
+            tokens_in: number;
+            /** Tokens Out */
+            tokens_out: number;
+            /**
+             * Micros
+             * @description null: no price is known.
+             */
+            micros: number | null;
+            /** Started At */
+            started_at: number | null;
+            /** Done At */
+            done_at: number | null;
+            /**
+             * Body
+             * @description What was said or answered; null: it goes on.
+             */
+            body: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** TurnPage */
+        TurnPage: {
+            /** Items */
+            items: components["schemas"]["TurnEntry"][];
+            /**
+             * Next
+             * @description What the next request names as its cursor; null: there is no more.
+             */
+            next: string | null;
+        } & {
+            [key: string]: unknown;
         };
         /**
          * WaitingFor
@@ -4264,6 +5092,8 @@ export interface operations {
                 workspace?: string | null;
                 /** @description Only tasks that this person has submitted. */
                 by?: string | null;
+                /** @description With those that were made for steps of other tasks. */
+                children?: boolean;
             };
             header?: never;
             path?: never;
@@ -4472,62 +5302,6 @@ export interface operations {
             "5XX": components["responses"]["Problem"];
         };
     };
-    show_changes: {
-        parameters: {
-            query?: {
-                /** @description Only of this step. */
-                step?: string | null;
-            };
-            header?: never;
-            path: {
-                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
-                task: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description As asked. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Changes"];
-                };
-            };
-            "4XX": components["responses"]["Problem"];
-            "5XX": components["responses"]["Problem"];
-        };
-    };
-    show_patch: {
-        parameters: {
-            query?: {
-                /** @description Only of this step. */
-                step?: string | null;
-            };
-            header?: never;
-            path: {
-                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
-                task: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description As asked. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/x-diff": string;
-                };
-            };
-            "4XX": components["responses"]["Problem"];
-            "5XX": components["responses"]["Problem"];
-        };
-    };
     pause_task: {
         parameters: {
             query?: never;
@@ -4663,11 +5437,48 @@ export interface operations {
             "5XX": components["responses"]["Problem"];
         };
     };
+    add_steps: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request that is sent again with it is answered as it was the first time, and not carried out again: 409 while the first is being carried out, 422 with another body.
+                 * @example 0b6f3c1e-submit
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Growth"];
+            };
+        };
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Grown"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
     show_step: {
         parameters: {
             query?: {
-                /** @description Fetch a result that is too large for a row. */
+                /** @description Fetch a result that is too large for a row, also one that is asked about. */
                 values?: boolean;
+                /** @description Tell what it is to do, in the words that an edit takes. */
+                words?: boolean;
             };
             header?: never;
             path: {
@@ -4852,6 +5663,275 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Acted"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    list_turns: {
+        parameters: {
+            query?: {
+                /** @description At most so many. */
+                limit?: number;
+                /** @description `next` of the page before; absent: from the start. */
+                cursor?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+                /** @description Its key, as the plan or the task names it. */
+                step: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TurnPage"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    edit_step: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request that is sent again with it is answered as it was the first time, and not carried out again: 409 while the first is being carried out, 422 with another body.
+                 * @example 0b6f3c1e-submit
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+                /** @description Its key, as the plan or the task names it. */
+                step: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Edit"];
+            };
+        };
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acted"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    take_step: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request that is sent again with it is answered as it was the first time, and not carried out again: 409 while the first is being carried out, 422 with another body.
+                 * @example 0b6f3c1e-submit
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+                /** @description Its key, as the plan or the task names it. */
+                step: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Take"] | null;
+            };
+        };
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acted"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    give_back_step: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request that is sent again with it is answered as it was the first time, and not carried out again: 409 while the first is being carried out, 422 with another body.
+                 * @example 0b6f3c1e-submit
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+                /** @description Its key, as the plan or the task names it. */
+                step: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acted"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    finish_step: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request that is sent again with it is answered as it was the first time, and not carried out again: 409 while the first is being carried out, 422 with another body.
+                 * @example 0b6f3c1e-submit
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+                /** @description Its key, as the plan or the task names it. */
+                step: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Done"] | null;
+            };
+        };
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acted"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    foresee_fork: {
+        parameters: {
+            query: {
+                /** @description The step to do again. */
+                from: string;
+            };
+            header?: never;
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Foreseen"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    fork_task: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request that is sent again with it is answered as it was the first time, and not carried out again: 409 while the first is being carried out, 422 with another body.
+                 * @example 0b6f3c1e-submit
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Fork"];
+            };
+        };
+        responses: {
+            /** @description As asked. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Forked"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    foresee: {
+        parameters: {
+            query: {
+                /** @description What is about to be done. */
+                act: "fork" | "retry" | "reject";
+            };
+            header?: never;
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+                /** @description Its key, as the plan or the task names it. */
+                step: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Foreseen"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -5074,6 +6154,221 @@ export interface operations {
             "5XX": components["responses"]["Problem"];
         };
     };
+    show_changes: {
+        parameters: {
+            query?: {
+                /** @description Only of this step. */
+                step?: string | null;
+                /** @description Only what has changed since this commit of the task. */
+                since?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Changes"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    show_patch: {
+        parameters: {
+            query?: {
+                /** @description Only of this step. */
+                step?: string | null;
+                /** @description Only what has changed since this commit of the task. */
+                since?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/x-diff": string;
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    list_files: {
+        parameters: {
+            query?: {
+                /** @description `head`, `base`, or the full id of a commit of the task. */
+                at?: string;
+                /** @description Only these: `docs/*.md`, `**\/test_*.py`; `**` is any path. */
+                match?: string;
+                /** @description At most so many. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FilePage"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    fetch_file: {
+        parameters: {
+            query?: {
+                /** @description `head`, `base`, or the full id of a commit of the task. */
+                at?: string;
+            };
+            header?: {
+                /** @description The ETag of what the caller has: 304 if nothing has changed. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+                /** @description From the top of the repository. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All bytes. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
+            /** @description The caller has it already. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    export_task: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what the caller has: 304 if nothing has changed. */
+                "If-None-Match"?: string;
+                /**
+                 * @description A range of bytes; several at once are answered with all of them.
+                 * @example bytes=0-1023
+                 */
+                Range?: string;
+            };
+            path: {
+                /** @description Its id, a prefix of it (8 characters or more), `NAME-n`, or `@last`. */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All bytes. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
+            /** @description The range that was asked for. */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
+            /** @description The caller has it already. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    import_task: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request that is sent again with it is answered as it was the first time, and not carried out again: 409 while the first is being carried out, 422 with another body.
+                 * @example 0b6f3c1e-submit
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description As asked. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Imported"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
     list_events_of_task: {
         parameters: {
             query?: {
@@ -5081,6 +6376,8 @@ export interface operations {
                 limit?: number;
                 /** @description `next` of the page before; absent: from the start. */
                 cursor?: number;
+                /** @description Only events of these types. */
+                type?: string[];
             };
             header?: never;
             path: {
@@ -5916,6 +7213,16 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The code has changed since, and it is asked anew. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Not an answer to it. */
             422: {
                 headers: {
@@ -5980,6 +7287,16 @@ export interface operations {
             };
             /** @description It was used, or has expired. */
             410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The code has changed since, and it is asked anew. */
+            412: {
                 headers: {
                     [name: string]: unknown;
                 };

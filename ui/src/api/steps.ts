@@ -73,3 +73,26 @@ export function cancelStep(task: string, step: string) {
     client.POST("/v1/tasks/{task}/steps/{step}/cancel", { params: { path: { task, step }, header: actKey() } }),
   );
 }
+
+export type ForeseenAct = "fork" | "retry" | "reject";
+
+/** What an act would make stale; asked when somebody is about to do it, and good for no longer. */
+export function foreseenQuery(task: string, step: string, act: ForeseenAct) {
+  return queryOptions({
+    queryKey: [...keys.step(task, step), "foreseen", act],
+    gcTime: 0,
+    retry: false,
+    queryFn: ({ signal }) =>
+      told(
+        client.GET("/v1/tasks/{task}/steps/{step}/foreseen", {
+          params: { path: { task, step }, query: { act } },
+          signal,
+        }),
+      ),
+  });
+}
+
+/** A new task that does the step again.  `key`: of `actKey`; the same one makes no second fork. */
+export function forkTask(task: string, step: string, key: ReturnType<typeof actKey>) {
+  return told(client.POST("/v1/tasks/{task}/fork", { params: { path: { task }, header: key }, body: { from: step } }));
+}

@@ -45,15 +45,6 @@ export function treeQuery(task: string) {
   });
 }
 
-/** The tree without its steps: stages, counts, what was spent. */
-export function summaryQuery(task: string) {
-  return queryOptions({
-    queryKey: keys.summary(task),
-    queryFn: ({ signal }) =>
-      told(client.GET("/v1/tasks/{task}", { params: { path: { task }, query: { steps: 0 } }, signal })),
-  });
-}
-
 /** What waits for what.  States go stale here: take them from the tree. */
 export function graphQuery(task: string) {
   return queryOptions({

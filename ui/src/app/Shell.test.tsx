@@ -64,6 +64,15 @@ test("a server that wants a token asks for one, and every request bears it from 
   await screen.findByLabelText("Token");
 });
 
+test("on a phone theme, sign-out and whether the page is live stand behind one button", async () => {
+  at("/inbox"); // which of both is shown is a matter of width: CSS hides the other
+  await userEvent.click(await screen.findByRole("button", { name: "More" }));
+  const dialog = within(screen.getByRole("dialog", { name: "More" }));
+  expect(dialog.getByRole("group", { name: "Theme" })).toBeTruthy();
+  expect(dialog.getByText("ann")).toBeTruthy();
+  expect(dialog.getByText("Live")).toBeTruthy();
+});
+
 test("a theme is chosen for good, or left to the system", async () => {
   at("/inbox");
   await userEvent.click(await screen.findByRole("button", { name: "Dark" }));

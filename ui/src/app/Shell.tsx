@@ -1,6 +1,6 @@
 /** What stands around every view: navigation, whether it is live, notices, shortcuts. */
 import { useQuery } from "@tanstack/react-query";
-import { Activity, Inbox, Keyboard, ListTree, LogOut, Server } from "lucide-react";
+import { Activity, Ellipsis, Inbox, Keyboard, ListTree, LogOut, Server } from "lucide-react";
 import { type ComponentType, useState } from "react";
 import { NavLink, Outlet, ScrollRestoration } from "react-router";
 import { approvalsQuery } from "@/api/approvals";
@@ -8,6 +8,7 @@ import { whoQuery } from "@/api/installation";
 import { Problem } from "@/api/problem";
 import { heldToken, holdToken } from "@/api/token";
 import { Button } from "@/parts/Button";
+import { Dialog } from "@/parts/Dialog";
 import { useNotices } from "@/parts/notices";
 import { t } from "@/texts/texts";
 import { LiveMark, StaleBanner } from "./LiveNote";
@@ -55,6 +56,7 @@ function Navigation({ showList }: { showList: () => void }) {
         <Place to="/tasks" icon={ListTree} text={t.app.tasks} />
         <Place to="/events" icon={Activity} text={t.app.events} />
         <Place to="/fleet" icon={Server} text={t.app.fleet} />
+        <More />
       </nav>
       <div className="mt-auto flex flex-col gap-3 px-4 py-4 max-sm:hidden">
         <Me />
@@ -73,6 +75,32 @@ function Navigation({ showList }: { showList: () => void }) {
         </div>
       </div>
     </header>
+  );
+}
+
+/** On a phone: what stands below the navigation elsewhere. */
+function More() {
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <button
+        type="button"
+        onClick={() => setOpen(true)}
+        className="flex flex-1 flex-col items-center justify-center gap-0.5 rounded-md px-2 py-2 text-xs text-muted hover:text-ink sm:hidden"
+      >
+        <Ellipsis size={18} aria-hidden />
+        {t.app.more}
+      </button>
+      {open ? (
+        <Dialog title={t.app.more} onClose={() => setOpen(false)}>
+          <div className="flex flex-col gap-4">
+            <Me />
+            <LiveMark />
+            <ThemeSwitch />
+          </div>
+        </Dialog>
+      ) : null}
+    </>
   );
 }
 

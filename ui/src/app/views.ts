@@ -18,24 +18,10 @@ export const VIEWS = {
 
 const NEXT = [VIEWS.task, VIEWS.tree, VIEWS.step, VIEWS.approval, VIEWS.tasks, VIEWS.inbox] as const;
 const SOON_MS = 2_000;
-const RELOADED = "longtask.reloaded";
-const AGAIN_MS = 30_000;
 
 /** So that they are there at once, and though the server be away. */
 export function loadAhead(): void {
   setTimeout(() => {
     for (const view of NEXT) view().catch(() => {});
   }, SOON_MS);
-}
-
-/** A view that the server has no more belongs to an older page: a server that answers gives the newer one. */
-export function reloadWhenOld(): void {
-  addEventListener("vite:preloadError", async () => {
-    const last = Number(sessionStorage.getItem(RELOADED));
-    if (Date.now() - last < AGAIN_MS) return;
-    const answer = await fetch("/healthz").catch(() => null);
-    if (answer === null || !answer.ok) return;
-    sessionStorage.setItem(RELOADED, String(Date.now()));
-    location.reload();
-  });
 }

@@ -21,7 +21,7 @@ export function stepOf(event: JournalEvent): string | null {
 export function touched(event: JournalEvent): QueryKey[] {
   const task = taskOf(event);
   const step = stepOf(event);
-  const found: QueryKey[] = [keys.tree(task), keys.summary(task), keys.why(task), keys.trace(task), keys.tasks];
+  const found: QueryKey[] = [keys.tree(task), keys.why(task), keys.trace(task), keys.tasks];
   if (!QUIET.has(event.type)) found.push(keys.approvals, keys.changes(task));
   if (step !== null) found.push(keys.step(task, step));
   if (event.type === "step.added") found.push(keys.graph(task));

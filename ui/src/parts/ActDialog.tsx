@@ -15,19 +15,33 @@ type Props<V> = {
   act: UseMutationResult<unknown, Error, V>;
   value: V;
   danger?: boolean;
-  /** Fields. */
   children?: ReactNode;
+  /** There is nothing to fill in: the button is what one comes to first. */
+  bare?: boolean;
   ready?: boolean;
+  wide?: boolean;
   onClose: () => void;
 };
 
-export function ActDialog<V>({ title, why, word, act, value, danger, children, ready = true, onClose }: Props<V>) {
+export function ActDialog<V>({
+  title,
+  why,
+  word,
+  act,
+  value,
+  danger,
+  children,
+  bare,
+  ready = true,
+  wide,
+  onClose,
+}: Props<V>) {
   const submit = (event: FormEvent) => {
     event.preventDefault();
     act.mutate(value, { onSuccess: onClose });
   };
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} wide={wide} onClose={onClose}>
       <form onSubmit={submit} className="flex flex-col gap-3">
         <p>{why}</p>
         {children}
@@ -38,7 +52,7 @@ export function ActDialog<V>({ title, why, word, act, value, danger, children, r
             type="submit"
             look={danger ? "danger" : "main"}
             disabled={act.isPending || !ready}
-            autoFocus={!children}
+            autoFocus={bare ?? !children}
           >
             {word}
           </Button>

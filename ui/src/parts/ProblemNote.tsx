@@ -15,7 +15,7 @@ export function ProblemNote({ error, onRetry }: Props) {
       <TriangleAlert size={16} aria-hidden className="mt-0.5 shrink-0 text-bad" />
       <div className="min-w-0 flex-1">
         <p className="font-medium">{title}</p>
-        {detail ? <p className="break-words">{detail}</p> : null}
+        {detail && !problem?.problems.length ? <p className="break-words">{detail}</p> : null}
         {problem?.word === "unreachable" ? <p>{t.problem.unreachableHelp}</p> : null}
         {problem && problem.problems.length > 0 ? (
           <ul className="mt-1 list-disc pl-5">

@@ -108,7 +108,7 @@ export function RowTree<R>({
       role="tree"
       tabIndex={0}
       aria-label={label}
-      aria-activedescendant={row === undefined ? undefined : `${prefix}${idOf(row)}`}
+      aria-activedescendant={row === undefined ? undefined : domId(prefix, idOf(row))}
       onKeyDown={press}
       className="group relative"
       style={{ height: virtual.getTotalSize() }}
@@ -126,7 +126,7 @@ export function RowTree<R>({
         return (
           <div
             key={item.key}
-            id={`${prefix}${id}`}
+            id={domId(prefix, id)}
             data-index={item.index}
             ref={grown ? virtual.measureElement : undefined}
             role="treeitem"
@@ -150,4 +150,9 @@ export function RowTree<R>({
       })}
     </div>
   );
+}
+
+/** Without blanks, which part a list of ids. */
+function domId(prefix: string, id: string): string {
+  return prefix + encodeURIComponent(id);
 }

@@ -85,15 +85,15 @@ const DRAWN: Readonly<Record<Shape, ReactNode>> = {
   bars: <path d="M5.5 4v8m5-8v8" />,
 };
 
-/** Mark and word. */
-export function State({ state, filled = false }: { state: string; filled?: boolean }) {
+/** Mark and word; `text`: another word for it. */
+export function State({ state, filled = false, text }: { state: string; filled?: boolean; text?: string }) {
   const { ink, soft } = lookOf(state);
   return (
     <span
       className={`inline-flex items-center gap-1.5 whitespace-nowrap ${ink} ${filled ? `${soft} rounded-full px-2 py-0.5 font-medium` : ""}`}
     >
       <StateMark state={state} />
-      {stateText(state)}
+      {text ?? stateText(state)}
     </span>
   );
 }

@@ -1,5 +1,5 @@
-/** Buttons of a step: retry, go on without it, cancel it; those that make sense in its state. */
-import { CircleSlash, RotateCcw, SkipForward } from "lucide-react";
+/** Buttons of a step: retry, go on without it, cancel it, fork from it; those that make sense in its state. */
+import { CircleSlash, GitFork, RotateCcw, SkipForward } from "lucide-react";
 import { useState } from "react";
 import type { Step } from "@/api/documents";
 import { cancelStep, retryStep, skipStep } from "@/api/steps";
@@ -7,9 +7,11 @@ import { t } from "@/texts/texts";
 import { ActDialog } from "./ActDialog";
 import { useAct } from "./act";
 import { Button } from "./Button";
+import { Foreseen } from "./Foreseen";
+import { ForkDialog } from "./ForkDialog";
 import { useMay } from "./roles";
 
-type Word = "retry" | "skip" | "stop";
+type Word = "retry" | "skip" | "stop" | "fork";
 type Acting = Pick<Step, "key" | "state" | "owner">;
 
 const OF_STATE: Readonly<Record<string, readonly Word[]>> = {
@@ -34,16 +36,17 @@ export function stepActs(step: Acting): readonly Word[] {
 export function StepActs({ task, step, compact = false }: { task: string; step: Acting; compact?: boolean }) {
   const [asked, setAsked] = useState<Word | null>(null);
   const may = useMay("operator");
-  const acts = stepActs(step);
+  const acts = compact || step.owner !== null ? stepActs(step) : [...stepActs(step), "fork" as const];
   if (acts.length === 0) return null;
   const ended = step.state === "failed" || step.state === "cancelled";
   const texts = {
     retry: { name: t.task.retry, icon: RotateCcw },
     skip: { name: ended ? t.task.waive : t.task.skip, icon: SkipForward },
     stop: { name: t.task.stop, icon: CircleSlash },
+    fork: { name: t.foreseen.fork, icon: GitFork },
   } as const;
   return (
-    <span className="inline-flex gap-1">
+    <span className={`inline-flex gap-1 ${compact ? "" : "flex-wrap"}`}>
       {acts.map((word) => {
         const { name, icon: Icon } = texts[word];
         return (
@@ -89,6 +92,8 @@ function Asking({ task, step, word, onClose }: { task: string; step: Acting; wor
   );
   const ended = step.state === "failed" || step.state === "cancelled";
   switch (word) {
+    case "fork":
+      return <ForkDialog task={task} step={key} onClose={onClose} />;
     case "retry":
       return (
         <ActDialog
@@ -97,8 +102,11 @@ function Asking({ task, step, word, onClose }: { task: string; step: Acting; wor
           word={t.task.retry}
           act={retry}
           value={undefined}
+          bare
           onClose={onClose}
-        />
+        >
+          <Foreseen task={task} step={key} act="retry" />
+        </ActDialog>
       );
     case "skip":
       return (

@@ -24,6 +24,7 @@ export type Journal = {
 
 type Reading = {
   task: string | null;
+  types: readonly string[];
   events: JournalEvent[];
   cursor: string | undefined;
   /** How many events of the page at `cursor` are here: the last page of a task that has ended is asked for again. */
@@ -36,8 +37,10 @@ type Reading = {
   readAt: number;
 };
 
-/** `task` null: of all tasks. */
-export function useJournal(task: string | null): Journal {
+const ALL: readonly string[] = [];
+
+/** `task` null: of all tasks.  `types`: only such events, the same list each time. */
+export function useJournal(task: string | null, types = ALL): Journal {
   const [shown, setShown] = useState<Omit<Journal, "more">>({ events: [], whole: false, stopped: false, error: null });
   const { word } = useLiveState();
   const reading = useRef<Reading | null>(null);
@@ -46,6 +49,7 @@ export function useJournal(task: string | null): Journal {
   useEffect(() => {
     const own: Reading = {
       task,
+      types,
       events: [],
       cursor: undefined,
       taken: 0,
@@ -90,7 +94,7 @@ export function useJournal(task: string | null): Journal {
     wake.current = () => void read();
     void read();
     return () => ended.abort();
-  }, [task]);
+  }, [task, types]);
 
   useLiveEvents(task, () => wake.current());
   useEffect(() => {
@@ -106,7 +110,7 @@ export function useJournal(task: string | null): Journal {
 
 /** True: there may be more at once. */
 async function page(own: Reading, signal: AbortSignal): Promise<boolean> {
-  const { items, next } = await readEvents(own.task, own.cursor, signal);
+  const { items, next } = await readEvents(own.task, own.types, own.cursor, signal);
   const fresh = items.slice(own.taken);
   if (fresh.length > 0) own.events = own.events.concat(fresh);
   if (next === null || next === own.cursor) {

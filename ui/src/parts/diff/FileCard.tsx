@@ -15,13 +15,15 @@ type Props = {
   fold: (path: string, unfolded: boolean) => void;
   commenting?: Commenting;
   mark?: string;
+  about?: string;
 };
 
-export const FileCard = memo(function FileCard({ file, viewType, unfolded, fold, commenting, mark }: Props) {
+export const FileCard = memo(function FileCard({ file, viewType, unfolded, fold, commenting, mark, about }: Props) {
   const id = useId();
   return (
     <section
-      aria-labelledby={id}
+      aria-labelledby={about === undefined ? id : undefined}
+      aria-label={about === undefined ? undefined : `${file.path}: ${about}`}
       className="min-w-0 rounded-lg border border-line bg-surface [content-visibility:auto] [contain-intrinsic-size:auto_3rem]"
     >
       <h3 className="sticky top-0 z-10 rounded-lg bg-surface">

@@ -5,7 +5,7 @@ import type { Commenting } from "./comments";
 
 const Patch = lazy(async () => ({ default: (await import("./Patch")).Patch }));
 
-type Props = { patch: string; commenting?: Commenting; marks?: ReadonlyMap<string, string> };
+type Props = { patch: string; commenting?: Commenting; marks?: ReadonlyMap<string, string>; about?: string };
 
 export function LazyPatch(props: Props) {
   return (

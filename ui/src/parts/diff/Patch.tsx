@@ -21,9 +21,11 @@ type Props = {
   commenting?: Commenting;
   /** Files that are marked, with the mark: since one looked first, say. */
   marks?: ReadonlyMap<string, string>;
+  /** What sets it apart from another patch of the same files. */
+  about?: string;
 };
 
-export function Patch({ patch, commenting, marks }: Props) {
+export function Patch({ patch, commenting, marks, about }: Props) {
   const files = useMemo(() => filesOf(patch), [patch]);
   const [folds, setFolds] = useState<Readonly<Record<string, boolean>>>({});
   const [split, setSplit] = useState(true);
@@ -89,6 +91,7 @@ export function Patch({ patch, commenting, marks }: Props) {
             fold={fold}
             commenting={commenting}
             mark={marks?.get(file.path)}
+            about={about}
           />
         ))}
       </div>

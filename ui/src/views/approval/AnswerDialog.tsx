@@ -3,9 +3,10 @@ import { Trash2 } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { decide } from "@/api/approvals";
 import type { Approval, Decision } from "@/api/documents";
-import { Problem } from "@/api/problem";
+import { isChanged } from "@/api/problem";
 import { ActDialog } from "@/parts/ActDialog";
 import { useAct } from "@/parts/act";
+import { needsText } from "@/parts/answers";
 import { decisionText, placeText } from "@/parts/diff/comments";
 import { Field, TextField } from "@/parts/Field";
 import { count } from "@/texts/format";
@@ -14,7 +15,6 @@ import { isWords, shownOf } from "./asked";
 import type { Drafting, Edited } from "./draft";
 
 const TEXT_MAX = 20_000; // the server takes no longer one
-const NEEDS_TEXT: ReadonlySet<string> = new Set(["reject", "respond"]);
 const DANGER: ReadonlySet<string> = new Set(["reject", "give_up"]);
 
 type Props = {
@@ -37,7 +37,7 @@ export function AnswerDialog({ approval, answer, drafting, changed, onClose }: P
       try {
         await decide(task, step, `"${approval.version}"`, decision);
       } catch (error) {
-        if (error instanceof Problem && error.word === "changed" && isApproval(error.current)) changed(error.current);
+        if (isChanged(error) && isApproval(error.current)) changed(error.current);
         throw error;
       }
       drafting.drop();
@@ -49,7 +49,7 @@ export function AnswerDialog({ approval, answer, drafting, changed, onClose }: P
   const edited = editedText(approval, draft.edited);
   const value = editedValue(edited, json);
   const word = worded(t.words.answer, answer);
-  const needed = NEEDS_TEXT.has(answer) && (answer === "respond" || approval.kind === "approval");
+  const needed = needsText(approval, answer);
   const tooLong = text.length > TEXT_MAX;
   const ready =
     (!needed || text !== "") &&
@@ -175,7 +175,8 @@ function editedValue(text: string, json: boolean): unknown {
 /** Of a call that an agent asks about, an answer does something else than of a question of the plan. */
 function effectOf(approval: Approval, answer: string): string {
   const ofCall = shownOf(approval).call === null ? undefined : t.approval.callEffect[answer];
-  return ofCall ?? t.approval.effect[answer] ?? worded(t.words.effect, answer);
+  const ofPlan = approval.kind === "plan" ? t.hands.planEffect[answer] : undefined;
+  return ofCall ?? ofPlan ?? t.approval.effect[answer] ?? worded(t.words.effect, answer);
 }
 
 function isApproval(value: unknown): value is Approval {

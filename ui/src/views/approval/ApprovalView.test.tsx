@@ -1,10 +1,11 @@
-import { act, screen, waitFor, within } from "@testing-library/react";
+import { act, renderHook, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import type { Approval } from "@/api/documents";
 import { expectAccessible } from "@/testing/axe";
 import { type Answers, answerWith, show } from "@/testing/render";
 import { anApproval, aStep, aTree, TASK } from "@/testing/samples";
+import { useNotices } from "@/parts/notices";
 import { en } from "@/texts/en";
 import { ApprovalView } from "./ApprovalView";
 
@@ -36,6 +37,10 @@ beforeEach(() => {
 
 function tagged(approval: Approval): Response {
   return Response.json(approval, { headers: { ETag: `"${approval.version}"` } });
+}
+
+function problem(status: number, word: string, detail: string, title = word): Response {
+  return Response.json({ type: `urn:longtask:problem:${word}`, title, status, detail }, { status });
 }
 
 function showApproval(approval: Approval, more: Answers = {}) {
@@ -205,6 +210,101 @@ test("a decision on something that has changed is refused, and what is asked now
       .map((request) => request.headers.get("If-Match"));
     expect(posts).toEqual(['"1.a"', '"2.b"']);
   });
+});
+
+test("what has changed since the version that one has looked at is shown by itself", async () => {
+  const next = asking("2.b", "c".repeat(40));
+  let current = asking("1.a");
+  const { asked, client, container } = showApproval(current, {
+    [`GET ${ADDRESS}`]: () => tagged(current),
+    [`GET ${BASE}/patch`]: (request: Request) =>
+      new Response(patchOf(new URL(request.url).searchParams.has("since") ? "since" : "two")),
+  });
+  const user = userEvent.setup();
+  await screen.findByRole("heading", { level: 1, name: "Does this look right?" });
+  expect(screen.queryByText("What has changed since you looked")).toBeNull();
+  current = next;
+  await act(() => client.invalidateQueries({ queryKey: ["task", TASK] }));
+  const since = await screen.findByRole("region", { name: "What has changed since you looked" });
+  await user.click(within(since).getByText("What has changed since you looked"));
+  await within(since).findByRole("heading", { name: /a\.py/ });
+  const query = new URL(asked.find(({ url }) => url.includes("since="))?.url ?? "").searchParams;
+  expect(Object.fromEntries(query)).toEqual({ step: "review", since: HEAD });
+  await user.click(screen.getByRole("button", { name: "Show what is asked now" }));
+  await screen.findByText("This is what is asked now");
+  expect(screen.getByRole("region", { name: "What has changed since you looked" })).toBeTruthy();
+  await expectAccessible(container);
+});
+
+test("when the code has moved and nobody has asked anew yet it is told that nothing was decided, and what was said is kept", async () => {
+  let current: Approval | undefined = asking("1.a");
+  const { client } = showApproval(asking("1.a"), {
+    [`GET ${ADDRESS}`]: () => current && tagged(current),
+    [`POST ${ADDRESS}`]: () => {
+      current = undefined;
+      return problem(412, "changed", "the code has moved; look at it again in a moment");
+    },
+  });
+  const user = userEvent.setup();
+  await user.click(await screen.findByRole("button", { name: "Approve" }));
+  await user.type(within(screen.getByRole("dialog")).getByRole("textbox"), "fine");
+  await user.click(within(screen.getByRole("dialog")).getByRole("button", { name: "Approve" }));
+  await screen.findByText("Nothing is asked here now");
+  expect(renderHook(useNotices).result.current.map(({ text }) => text)).toContain(en.problem.notCounted);
+  current = asking("2.b", "c".repeat(40));
+  await act(() => client.invalidateQueries({ queryKey: ["task", TASK] }));
+  expect((await screen.findByRole("alert")).textContent).toContain("The code has moved");
+  await user.click(screen.getByRole("button", { name: "Approve" }));
+  expect(within(screen.getByRole("dialog")).getByRole<HTMLTextAreaElement>("textbox").value).toBe("fine");
+});
+
+test.each([
+  [409, "refused", "Not now", "somebody has answered"],
+  [403, "forbidden", "Your token does not allow this", "the role approver is missing"],
+  [422, "reason-needed", "A rejection takes a reason", "say in 'text' what is wrong"],
+  [503, "busy", "The server is busy", "the store is busy"],
+  [418, "newer-word", "a title of a newer server", "its own detail"],
+])(
+  "a problem that is answered (%i %s) is told where one decides, and nothing that was typed is lost",
+  async (status, word, title, detail) => {
+    const { container } = showApproval(asking("1.a"), {
+      [`POST ${ADDRESS}`]: () => problem(status, word, detail, "a title of a newer server"),
+    });
+    const user = userEvent.setup();
+    await user.click(await screen.findByRole("button", { name: "Approve" }));
+    const dialog = screen.getByRole("dialog");
+    await user.type(within(dialog).getByRole("textbox"), "fine");
+    await user.click(within(dialog).getByRole("button", { name: "Approve" }));
+    const alert = await within(dialog).findByRole("alert");
+    expect(alert.textContent).toBe(`${title}${detail}`);
+    expect(within(dialog).getByRole<HTMLTextAreaElement>("textbox").value).toBe("fine");
+    expect(within(dialog).getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(false);
+    await expectAccessible(container);
+  },
+);
+
+test("files that a question shows are read as they stood at its commit", async () => {
+  const question = { kind: "approval", text: "Fine?", head: HEAD, show: { files: ["docs/*", "gone.md"] } };
+  const file = (path: string, more = {}) => ({ path, kind: "file", size_bytes: 12, blob: "b", ...more });
+  const { asked, container } = showApproval(asking("1.a", HEAD, { question }), {
+    [`GET ${BASE}/files`]: (request: Request) =>
+      new URL(request.url).searchParams.get("match") === "gone.md"
+        ? { items: [], next: null }
+        : { items: [file("docs/read.md"), file("docs/bytes"), file("docs/away", { kind: "link" })], next: null },
+    [`GET ${BASE}/files/docs/read.md`]: () =>
+      new Response("# Read me", { headers: { "Content-Type": "text/markdown; charset=utf-8" } }),
+    [`GET ${BASE}/files/docs/bytes`]: () =>
+      new Response("a\0b", { headers: { "Content-Type": "application/octet-stream" } }),
+  });
+  const user = userEvent.setup();
+  await user.click(await screen.findByText("docs/read.md"));
+  await screen.findByRole("heading", { name: "Read me" });
+  await user.click(screen.getByText("docs/bytes"));
+  await screen.findByText("This kind of file is not shown.");
+  expect(screen.getByText("symbolic link")).toBeTruthy();
+  await screen.findByText("No file fits gone.md.");
+  expect(asked.filter(({ url }) => url.includes("/files")).every(({ url }) => url.includes(`at=${HEAD}`))).toBe(true);
+  await expectAccessible(container);
 });
 
 test("what is asked anew after a while is shown with what has changed since one looked", async () => {

@@ -19,6 +19,7 @@ import { changesOf, marksOf } from "./changes";
 import { Decided } from "./Decided";
 import { useDraft } from "./draft";
 import { Head } from "./Head";
+import { Since } from "./Since";
 import { Subject } from "./Subject";
 
 export function ApprovalView() {
@@ -88,6 +89,7 @@ function Asking({ now, lastSeen }: { now: Approval; lastSeen: RefObject<Approval
       ) : before === null ? null : (
         <ChangedNote title={refused ? t.approval.refused : t.approval.new} changes={changesOf(before, seen)} />
       )}
+      {moved ? <Since seen={seen} now={now} /> : before === null ? null : <Since seen={before} now={seen} />}
       <Subject approval={seen} drafting={drafting} marks={marks} />
       <AnswerBar approval={seen} drafting={drafting} moved={moved} changed={(next) => look(next, true)} />
     </article>

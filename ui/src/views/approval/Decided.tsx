@@ -1,12 +1,12 @@
 /** Nothing is asked any more: what became of the question. */
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
 import { Link } from "react-router";
 import type { StepDetail } from "@/api/documents";
 import { stepQuery } from "@/api/steps";
 import { Asked } from "@/parts/Asked";
 import { stepAddress } from "@/parts/addresses";
 import { buttonClass } from "@/parts/Button";
+import { Figure } from "@/parts/Figure";
 import { plain } from "@/parts/log/ansi";
 import { State } from "@/parts/State";
 import { t, worded } from "@/texts/texts";
@@ -36,43 +36,34 @@ function Outcome({ step }: { step: StepDetail }) {
   const said = isWords(result) ? result : {};
   return (
     <dl className="flex flex-col gap-2 rounded-lg border border-line bg-surface px-4 py-3">
-      <Row name={step.key}>
+      <Figure wide name={step.key}>
         <State state={step.state} />
-      </Row>
+      </Figure>
       {typeof said.decision === "string" ? (
-        <Row name={t.approval.decision}>
+        <Figure wide name={t.approval.decision}>
           <span className="font-medium">{worded(t.words.answer, said.decision)}</span>
           {typeof said.by === "string" ? <span className="text-muted"> · {said.by}</span> : null}
-        </Row>
+        </Figure>
       ) : null}
       {typeof said.text === "string" && said.text !== "" ? (
-        <Row name={t.approval.said}>
+        <Figure wide name={t.approval.said}>
           <Pre label={t.approval.said} text={said.text} bare />
-        </Row>
+        </Figure>
       ) : null}
       {said.edited === undefined ? null : (
-        <Row name={t.approval.edited}>
+        <Figure wide name={t.approval.edited}>
           <Pre
             label={t.approval.edited}
             text={typeof said.edited === "string" ? said.edited : JSON.stringify(said.edited, null, 2)}
             bare
           />
-        </Row>
+        </Figure>
       )}
       {step.reason === null || step.state === "completed" ? null : (
-        <Row name={t.step.reason}>
+        <Figure wide name={t.step.reason}>
           <Pre label={t.step.reason} text={plain(step.reason)} bare />
-        </Row>
+        </Figure>
       )}
     </dl>
-  );
-}
-
-function Row({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div className="flex flex-col gap-0.5 sm:flex-row sm:gap-4">
-      <dt className="w-28 shrink-0 text-muted">{name}</dt>
-      <dd className="min-w-0 break-words">{children}</dd>
-    </div>
   );
 }

@@ -1,12 +1,12 @@
 /** What is asked, of whom, since when, until when, and what waits for the answer. */
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
 import { Link } from "react-router";
 import type { Approval } from "@/api/documents";
 import { blockedBy } from "@/api/graph";
 import { graphQuery } from "@/api/tasks";
 import { Age, Left } from "@/parts/Age";
 import { stepAddress } from "@/parts/addresses";
+import { Figure } from "@/parts/Figure";
 import { StateMark } from "@/parts/State";
 import { useNow } from "@/parts/now";
 import { t, worded } from "@/texts/texts";
@@ -84,14 +84,5 @@ function Blocks({ approval }: { approval: Approval }) {
         </span>
       )}
     </Figure>
-  );
-}
-
-function Figure({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div className="flex min-w-0 items-baseline gap-1.5">
-      <dt className="shrink-0 text-muted">{name}</dt>
-      <dd className="min-w-0 break-words tabular-nums">{children}</dd>
-    </div>
   );
 }

@@ -1,4 +1,4 @@
-/** All that a question is about: why, the call, evidence, artifacts, files, the diff. */
+/** All that a question is about: why, the steps, the call, evidence, artifacts, files, the diff. */
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useMemo, useState } from "react";
 import { Link } from "react-router";
@@ -16,7 +16,9 @@ import { ArtifactShown } from "./ArtifactShown";
 import { type Program, programOf, type Shown, type ShownCall, type ShownDiff, shownOf } from "./asked";
 import type { Drafting } from "./draft";
 import { Evidence } from "./Evidence";
+import { FilesShown } from "./FilesShown";
 import { Pre } from "./Pre";
+import { Proposal } from "./Proposal";
 
 const LINES_MAX = 20_000; // of a diff; more are loaded when somebody says so
 
@@ -26,7 +28,8 @@ export function Subject({ approval, drafting, marks }: Props) {
   const shown = shownOf(approval);
   return (
     <>
-      {shown.reason === null ? null : (
+      {approval.kind === "plan" ? <Proposal approval={approval} /> : null}
+      {shown.reason === null || approval.kind === "plan" ? null : (
         <Section title={t.approval.reason}>
           <Pre label={t.approval.reason} text={plain(shown.reason)} />
           <Link
@@ -46,7 +49,7 @@ export function Subject({ approval, drafting, marks }: Props) {
           ))}
         </Section>
       )}
-      {shown.files.length === 0 ? null : <Files shown={shown} />}
+      {shown.files.length === 0 ? null : <Files task={approval.task} shown={shown} />}
       {shown.diff === null ? null : (
         <Section
           title={t.approval.diff}
@@ -99,17 +102,17 @@ function written({ kind, text }: Program): string {
   return kind === "command" ? `$ ${text}` : text;
 }
 
-/** The API tells their names; their content is in the repository. */
-function Files({ shown: { files, head } }: { shown: Shown }) {
+/** Without a commit nothing but their names is known. */
+function Files({ task, shown: { files, head } }: { task: string; shown: Shown }) {
   return (
     <Section title={t.approval.files} note={head === null ? undefined : t.approval.asOf(head.slice(0, 12))}>
-      <ul className="flex flex-col gap-1">
-        {files.map((path) => (
-          <li key={path} className="min-w-0">
-            <CopyText text={head === null ? path : `git show ${head.slice(0, 12)}:${path}`} />
-          </li>
-        ))}
-      </ul>
+      {files.map((pattern) =>
+        head === null ? (
+          <CopyText key={pattern} text={pattern} />
+        ) : (
+          <FilesShown key={pattern} task={task} pattern={pattern} commit={head} />
+        ),
+      )}
     </Section>
   );
 }

@@ -27,7 +27,9 @@ export function changesOf(seen: Approval, now: Approval): string[] {
   for (const name of digests.keys()) found.push(t.approval.changed.artifactGone(name));
   if (before.files.join("\n") !== after.files.join("\n")) found.push(t.approval.changed.files);
   if (JSON.stringify(before.call) !== JSON.stringify(after.call)) found.push(t.approval.changed.call);
-  if (before.reason !== after.reason) found.push(t.approval.changed.reason);
+  if (JSON.stringify(seen.question.result) !== JSON.stringify(now.question.result))
+    found.push(t.approval.changed.steps);
+  else if (before.reason !== after.reason) found.push(t.approval.changed.reason);
   if (seen.who.join("\n") !== now.who.join("\n")) found.push(t.approval.changed.who);
   if (found.length === 0) found.push(t.approval.changed.again);
   return found;

@@ -5,7 +5,7 @@ import { expectAccessible } from "@/testing/axe";
 import { answerWith, showRoutes } from "@/testing/render";
 import { TASK } from "@/testing/samples";
 import { ArtifactsView } from "./ArtifactsView";
-import { previewKind } from "./preview/kind";
+import { previewKind } from "@/parts/preview/kind";
 
 const ITEMS = [
   { name: "report.md", digest: "d1", size_bytes: 1_200, media_type: "text/markdown", step: "report" },

@@ -14,7 +14,7 @@ import { moveAmongRows } from "@/parts/rows";
 import { bytes } from "@/texts/format";
 import { t } from "@/texts/texts";
 import { plainAddress, save } from "./download";
-import { Preview } from "./preview/Preview";
+import { ArtifactPreview } from "./ArtifactPreview";
 
 export function ArtifactsView() {
   const task = useTaskParam();
@@ -102,7 +102,7 @@ function Chosen({ task, artifact, name }: { task: string; artifact: Artifact | u
         </span>
       </header>
       <div className="p-4">
-        <Preview key={artifact.digest} task={task} artifact={artifact} />
+        <ArtifactPreview key={artifact.digest} task={task} artifact={artifact} />
       </div>
     </section>
   );

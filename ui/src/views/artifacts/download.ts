@@ -3,6 +3,7 @@ import type { QueryClient } from "@tanstack/react-query";
 import { artifactQuery } from "@/api/artifacts";
 import type { Artifact } from "@/api/documents";
 import { heldToken } from "@/api/token";
+import { saveBlob } from "@/parts/saving";
 
 /** A link's address; null when a token must go along, which no link can. */
 export function plainAddress(task: string, artifact: Artifact): string | null {
@@ -13,10 +14,5 @@ export function plainAddress(task: string, artifact: Artifact): string | null {
 
 export async function save(client: QueryClient, task: string, artifact: Artifact): Promise<void> {
   const blob = await client.fetchQuery(artifactQuery(task, artifact.name, artifact.digest));
-  const address = URL.createObjectURL(blob);
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = artifact.name.split("/").at(-1) ?? "artifact";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  saveBlob(blob, artifact.name);
 }

@@ -1,6 +1,6 @@
 /** An event in a few words, as the command line tells it. */
 import type { JournalEvent } from "@/api/documents";
-import { firstLine, gist } from "@/texts/format";
+import { count, duration, firstLine, gist, money } from "@/texts/format";
 import { t, worded } from "@/texts/texts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -35,6 +35,7 @@ export function toldOf(event: JournalEvent): string {
   if (text(data.reason)) return gist(text(data.reason));
   if (event.type === "longtask.recorded")
     return t.events.used(text(data.model), Number(data.tokens_in ?? 0), Number(data.tokens_out ?? 0));
+  if (event.type === "budget.near") return near(data);
   if (event.type === "artifact.created") return text(data.name);
   if (event.type === "step.started")
     return [t.trace.attempt(Number(data.attempt ?? 0)), text(data.worker) && t.tree.worker(text(data.worker))]
@@ -51,6 +52,13 @@ function asked(question: Fields): string {
   return firstLine(text(question.text)) || gist(text(question.reason));
 }
 
+/** What of a limit is used, in its unit. */
+function near({ which, used, limit }: Fields): string {
+  const shown = which === "micros" ? money : which === "active_ms" ? duration : count;
+  const amount = t.task.ofLimit(shown(Number(used)), shown(Number(limit)));
+  return shown === count ? `${amount} ${text(which)}` : amount;
+}
+
 function came(cause: Fields): string {
   const words = [text(cause.decision) || text(cause.answer)];
   if (text(cause.by)) words.push(t.events.by(text(cause.by)));
@@ -64,6 +72,7 @@ function came(cause: Fields): string {
 export function markOf(type: string): string {
   const end = type.slice(type.lastIndexOf(".") + 1);
   if (type === "approval.required" || type === "ci.waiting" || type === "wait.started") return "waiting";
+  if (type === "budget.near") return "paused";
   if (type === "budget.exceeded" || end === "doomed") return "failed";
   if (end === "retried" || end === "started") return "ready";
   return ["completed", "failed", "cancelled", "skipped", "paused"].includes(end) ? end : "blocked";

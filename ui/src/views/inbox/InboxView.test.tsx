@@ -79,8 +79,25 @@ test("what has changed since it was seen is said, and nothing is decided", async
   show(<InboxView />);
   const user = userEvent.setup();
   await user.click(await screen.findByRole("button", { name: "Approve" }));
-  await user.click(within(screen.getByRole("dialog")).getByRole("button", { name: "Approve" }));
-  expect((await screen.findByRole("alert")).textContent).toContain("What is asked has changed since you looked");
+  const dialog = within(screen.getByRole("dialog"));
+  await user.click(dialog.getByRole("button", { name: "Approve" }));
+  expect((await dialog.findByRole("alert")).textContent).toContain("What is asked has changed since you looked");
+  expect(dialog.getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(true);
+  const look = dialog.getByRole<HTMLAnchorElement>("link", { name: "Show what is asked now" });
+  expect(new URL(look.href).pathname).toBe(`/tasks/${TASK}/steps/review/approval`);
+});
+
+test("that somebody else was faster is told, and one's words stay", async () => {
+  const refused = { type: "urn:longtask:problem:refused", title: "not now", status: 409, detail: "bob has answered" };
+  answerWith(answers({ [DECIDE]: () => Response.json(refused, { status: 409 }) }));
+  show(<InboxView />);
+  const user = userEvent.setup();
+  await user.click(await screen.findByRole("button", { name: "Reject" }));
+  const dialog = within(screen.getByRole("dialog"));
+  await user.type(dialog.getByLabelText("What is wrong"), "no tests");
+  await user.click(dialog.getByRole("button", { name: "Reject" }));
+  expect((await dialog.findByRole("alert")).textContent).toBe("Not nowbob has answered");
+  expect(dialog.getByLabelText<HTMLInputElement>("What is wrong").value).toBe("no tests");
 });
 
 test("whoever may not decide sees that, and why", async () => {

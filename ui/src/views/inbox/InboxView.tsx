@@ -101,7 +101,11 @@ function UnderWay({ tasks, known }: { tasks: readonly Task[]; known: boolean }) 
         <ul className="divide-y divide-line rounded-lg border border-line bg-surface">
           {tasks.map((task) => (
             <li key={task.id} className="flex flex-wrap items-center gap-x-4 gap-y-0.5 px-3 py-1.5">
-              <Link data-row to={taskAddress(task.id)} className="min-w-0 flex-1 truncate font-medium hover:underline">
+              <Link
+                data-row
+                to={taskAddress(task.id)}
+                className="min-w-0 flex-1 truncate font-medium hover:underline max-sm:basis-full"
+              >
                 {task.handle}
               </Link>
               <State state={task.status} />

@@ -4,7 +4,7 @@ import { type ReactNode, useState } from "react";
 import { Link } from "react-router";
 import type { StepDetail, TaskTree } from "@/api/documents";
 import { stepValuesQuery } from "@/api/steps";
-import { stepAddress } from "@/parts/addresses";
+import { stepAddress, taskAddress } from "@/parts/addresses";
 import { Button } from "@/parts/Button";
 import { CopyText } from "@/parts/CopyText";
 import { plain } from "@/parts/log/ansi";
@@ -34,6 +34,13 @@ export function Details({ task, step }: { task: TaskTree; step: StepDetail }) {
           <Steps task={task} keys={owned.map((other) => other.key)} />
         </Row>
       )}
+      {step.child ? (
+        <Row name={t.step.child}>
+          <Link to={taskAddress(step.child.task)} className="text-accent underline">
+            {step.child.handle}
+          </Link>
+        </Row>
+      ) : null}
       {step.began_at === null ? null : <Row name={t.step.began}>{instant(step.began_at)}</Row>}
       {step.ended_at === null ? null : <Row name={t.step.ended}>{instant(step.ended_at)}</Row>}
       {step.rounds === 0 ? null : <Row name={t.step.rounds}>{count(step.rounds)}</Row>}

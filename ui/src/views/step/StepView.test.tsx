@@ -1,4 +1,4 @@
-import { screen, waitFor, within } from "@testing-library/react";
+import { act, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import type { StepDetail } from "@/api/documents";
@@ -103,9 +103,47 @@ test("an agent's run is told as turns, with its tool calls folded", async () => 
   await expectAccessible(container);
 });
 
-test("while an agent works its turns come from the trace, and it is said that words are missing", async () => {
-  showStep(aDetail({ kind: "agent", state: "running", ended_at: null }), {
+test("an agent's turns are read while it works: what is over is asked for once, what goes on is told as such", async () => {
+  const row = (n: number, kind: string, name: string, body: unknown) => ({
+    n,
+    kind,
+    name,
+    attempt: 1,
+    tokens_in: 1_200,
+    tokens_out: 30,
+    micros: 4_000,
+    started_at: AT,
+    done_at: body === null ? null : AT + 900,
+    body,
+  });
+  const rows = [
+    row(1, "turn", "model-b", { text: "I look.", calls: [{ tool: "shell", args: { command: "make test" } }] }),
+    row(2, "tool", "shell", null),
+  ];
+  const { asked, client } = showStep(aDetail({ kind: "agent", state: "running", ended_at: null, run: 1 }), {
     [`${BASE}/steps/tests/attempts`]: { items: [anAttempt({ ended_at: null, outcome: null })], next: null },
+    [`${BASE}/steps/tests/turns`]: (request: Request) => {
+      const after = Number(new URL(request.url).searchParams.get("cursor") ?? 0);
+      return { items: rows.filter(({ n }) => n > after), next: "2" };
+    },
+  });
+  await screen.findByText("I look.");
+  expect(within(screen.getByRole("article", { name: "Turn 1" })).getByRole("img", { name: "running" })).toBeTruthy();
+  rows[1] = row(2, "tool", "shell", { text: "183 passed", failed: false });
+  rows.push(row(3, "turn", "model-b", null));
+  await act(() => client.invalidateQueries({ queryKey: ["task", TASK, "step", "tests", "turns"] }));
+  await screen.findByText("model-b is asked …");
+  expect(screen.getByText("183 passed")).toBeTruthy();
+  const cursors = asked
+    .filter(({ url }) => url.includes("/turns"))
+    .map(({ url }) => new URL(url).searchParams.get("cursor"));
+  expect(cursors).toEqual([null, "1"]);
+});
+
+test("an attempt of an earlier run that left no transcript is told by its spans", async () => {
+  showStep(aDetail({ kind: "agent", state: "running", ended_at: null, run: 2 }), {
+    [`${BASE}/steps/tests/attempts`]: { items: [anAttempt({ outcome: "lost" })], next: null },
+    [`${BASE}/steps/tests/turns`]: { items: [], next: "0" },
     [`${BASE}/trace`]: {
       task: TASK,
       handle: "shop-12",

@@ -21,6 +21,8 @@ import { Attempts } from "./Attempts";
 import { type Part, partAddress, partsOf, writes } from "./addresses";
 import { Changed } from "./Changed";
 import { Details } from "./Details";
+import { HandActs } from "./hands/HandActs";
+import { Taken } from "./hands/Taken";
 import { Why } from "./Why";
 
 const PROGRESS_EVERY_MS = 2_000; // no event tells of it
@@ -38,7 +40,8 @@ export function StepView() {
     <Asked query={step}>
       {(found) => (
         <div className="flex min-w-0 flex-col gap-3">
-          <Head task={task} step={found} />
+          <Head task={task} tree={tree.data} step={found} />
+          {tree.data && found.taken_by ? <Taken task={tree.data} step={found} by={found.taken_by} /> : null}
           <Why task={task} step={found} />
           {tree.data === undefined ? <Loading /> : <Parts key={key} task={tree.data} step={found} />}
         </div>
@@ -47,8 +50,8 @@ export function StepView() {
   );
 }
 
-function Head({ task, step }: { task: string; step: StepDetail }) {
-  const { progress } = step;
+function Head({ task, tree, step }: { task: string; tree: TaskTree | undefined; step: StepDetail }) {
+  const { progress, taken_by: by } = step;
   return (
     <header className="flex flex-wrap items-center gap-x-3 gap-y-2">
       <h1 className="flex min-w-0 items-center gap-2 text-xl font-semibold">
@@ -56,7 +59,7 @@ function Head({ task, step }: { task: string; step: StepDetail }) {
         <span className="break-all">{step.key}</span>
       </h1>
       <span aria-live="polite">
-        <State state={step.state} filled />
+        <State state={step.state} filled text={by ? t.hands.takenBy(by) : undefined} />
       </span>
       {progress === null || progress.total === 0 ? null : (
         <Progress
@@ -75,7 +78,8 @@ function Head({ task, step }: { task: string; step: StepDetail }) {
           {t.step.belongsTo(step.owner)}
         </Link>
       )}
-      <span className="ml-auto">
+      <span className="ml-auto flex flex-wrap gap-1">
+        {tree === undefined ? null : <HandActs task={tree} step={step} />}
         <StepActs task={task} step={step} />
       </span>
     </header>
@@ -122,7 +126,7 @@ function Parts({ task, step }: { task: TaskTree; step: StepDetail }) {
             ) : chosen === "attempts" ? (
               <Attempts task={task.id} step={step.key} attempts={items} output={writes(step)} />
             ) : chosen === "run" ? (
-              <AgentRun key={attempt.attempt} task={task.id} step={step.key} attempt={attempt} />
+              <AgentRun key={attempt.attempt} task={task.id} step={step} attempt={attempt} />
             ) : (
               <OutputLog
                 key={attempt.attempt}

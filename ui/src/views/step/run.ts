@@ -1,5 +1,5 @@
 /** An agent's run as turns: what it was told, what its model said, the tools that it called and what those answered. */
-import type { Span } from "@/api/documents";
+import type { Span, TurnEntry } from "@/api/documents";
 
 export type Usage = { tokensIn: number; tokensOut: number; micros: number | null };
 export type ToolUse = {
@@ -31,14 +31,31 @@ export type Run = {
   note: string | null;
   /** The newest state of the files that a next attempt would go on from: after which call, and as which tree. */
   checkpoint: { n: number; tree: string } | null;
+  /** The model that is asked just now. */
+  asking: string | null;
 };
 
 type Words = Readonly<Record<string, unknown>>;
 const SESSION = "session"; // rows that keep an agent's own session tell nothing to people
 
+function anEmptyRun(): Run {
+  return { entries: [], note: null, checkpoint: null, asking: null };
+}
+
+/** From its calls so far, as they are told while it runs. */
+export function runOfRows(rows: readonly TurnEntry[]): Run {
+  const run = anEmptyRun();
+  for (const row of rows) {
+    if (row.body !== null) addRow(run, row);
+    else if (row.kind === "turn") run.asking = row.name;
+    else if (row.kind === "tool") useFor(run, row.n, row.name, (use) => use.text === null).running = true;
+  }
+  return run;
+}
+
 /** From the transcript that an attempt has left: a line for each call. */
 export function runOfTranscript(text: string): Run {
-  const run: Run = { entries: [], note: null, checkpoint: null };
+  const run = anEmptyRun();
   for (const line of text.split("\n")) {
     const row = parsed(line);
     if (row === null) continue;
@@ -67,7 +84,7 @@ function addRow(run: Run, row: Words): void {
         uses: listIn(body, "calls").map((call) => aUse(textIn(call, "tool"), call.args)),
         usage: usageOf(row),
         outputs: filled(body.outputs) ? body.outputs : null,
-        tookMs: null,
+        tookMs: tookOf(row),
       });
       break;
     case "asked":
@@ -79,6 +96,7 @@ function addRow(run: Run, row: Words): void {
       const use = useFor(run, n, name || "spawn", (one) => one.text === null);
       use.text = body.text;
       use.failed = body.failed === true;
+      use.tookMs = tookOf(row);
       break;
     }
   }
@@ -112,6 +130,12 @@ function decisionOf(body: Words): string {
   return `${textIn(body, "by")}: ${textIn(body, "decision")}${text ? `, ${text}` : ""}`;
 }
 
+/** A transcript does not tell it. */
+function tookOf(row: Words): number | null {
+  const { started_at: began, done_at: done } = row;
+  return typeof began === "number" && typeof done === "number" ? done - began : null;
+}
+
 function usageOf(row: Words): Usage | null {
   if (typeof row.tokens_in !== "number" || typeof row.tokens_out !== "number") return null;
   return {
@@ -123,7 +147,7 @@ function usageOf(row: Words): Usage | null {
 
 /** From spans, which tell an attempt as it runs: when, which and what it cost, but no words. */
 export function runOfSpans(spans: readonly Span[], step: string, attempt: number): Run {
-  const run: Run = { entries: [], note: null, checkpoint: null };
+  const run = anEmptyRun();
   let n = 0;
   for (const span of spans) {
     if (span.step !== step || span.attempt !== attempt || (span.kind !== "turn" && span.kind !== "tool")) continue;

@@ -1,6 +1,6 @@
-/** Buttons of a task: pause, resume, cancel; each says what it will do. */
-import { CircleSlash, Pause, Play } from "lucide-react";
-import { useState } from "react";
+/** Buttons of a task: add steps, pause, resume, cancel; each says what it will do. */
+import { CircleSlash, ListPlus, Pause, Play } from "lucide-react";
+import { lazy, Suspense, useState } from "react";
 import type { TaskTree } from "@/api/documents";
 import { cancelTask, hasEnded, pauseTask, resumeTask } from "@/api/tasks";
 import { ActDialog } from "@/parts/ActDialog";
@@ -10,7 +10,9 @@ import { Field } from "@/parts/Field";
 import { useMay } from "@/parts/roles";
 import { t } from "@/texts/texts";
 
-type Word = "pause" | "resume" | "cancel";
+type Word = "add" | "pause" | "resume" | "cancel";
+
+const AddSteps = lazy(async () => ({ default: (await import("./add/AddSteps")).AddSteps }));
 
 export function TaskActs({ task }: { task: TaskTree }) {
   const [asked, setAsked] = useState<Word | null>(null);
@@ -22,6 +24,11 @@ export function TaskActs({ task }: { task: TaskTree }) {
   const close = () => setAsked(null);
   return (
     <>
+      {closing ? null : (
+        <Button icon={<ListPlus size={14} aria-hidden />} disabled={!may} title={title} onClick={() => setAsked("add")}>
+          {t.hands.add}
+        </Button>
+      )}
       {closing ? null : stopped ? (
         <Button
           look="main"
@@ -48,6 +55,7 @@ export function TaskActs({ task }: { task: TaskTree }) {
           {t.task.cancel}
         </Button>
       )}
+      <Suspense>{asked === "add" ? <AddSteps task={task} onClose={close} /> : null}</Suspense>
       {asked === "pause" ? <Pausing task={task.id} onClose={close} /> : null}
       {asked === "resume" ? <Resuming task={task} onClose={close} /> : null}
       {asked === "cancel" ? <Cancelling task={task.id} onClose={close} /> : null}

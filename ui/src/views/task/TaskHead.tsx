@@ -1,12 +1,12 @@
 /** How a task stands: its state, how far it is, what it waits for, what it has cost, and what can be done. */
 import { useQuery } from "@tanstack/react-query";
 import { TriangleAlert } from "lucide-react";
-import type { ReactNode } from "react";
 import { Link } from "react-router";
 import type { Reason, TaskTree } from "@/api/documents";
 import { hasEnded, stepsDone, whyQuery } from "@/api/tasks";
 import { Age, Took } from "@/parts/Age";
 import { approvalAddress, stepAddress, taskAddress } from "@/parts/addresses";
+import { Figure } from "@/parts/Figure";
 import { Progress } from "@/parts/Progress";
 import { State } from "@/parts/State";
 import { useTitle } from "@/parts/Title";
@@ -45,6 +45,11 @@ export function TaskHead({ task, compact }: { task: TaskTree; compact: boolean }
       {compact ? null : (
         <>
           {task.goal ? <p className="max-w-prose text-muted">{firstLine(task.goal)}</p> : null}
+          {task.forked_from ? (
+            <Link to={taskAddress(task.forked_from.task)} className="w-fit text-muted underline">
+              {t.foreseen.from(task.forked_from.step)}
+            </Link>
+          ) : null}
           <Figures task={task} />
           {hasEnded(task.status) && task.status !== "failed" ? null : <Waits task={task} />}
         </>
@@ -70,17 +75,15 @@ function Figures({ task }: { task: TaskTree }) {
           {tokensLimit === null ? tokens : t.task.ofLimit(tokens, count(tokensLimit))}
         </Figure>
       ) : null}
+      {task.parent && task.parent_step ? (
+        <Figure name={t.task.parent}>
+          <Link to={stepAddress(task.parent, task.parent_step)} className="hover:underline">
+            {task.parent_step}
+          </Link>
+        </Figure>
+      ) : null}
       <Figure name={t.task.by}>{task.created_by}</Figure>
     </dl>
-  );
-}
-
-function Figure({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div className="flex gap-1.5">
-      <dt className="text-muted">{name}</dt>
-      <dd className="tabular-nums">{children}</dd>
-    </div>
   );
 }
 

@@ -1,9 +1,7 @@
 /** One task of the list. */
-import { useQuery } from "@tanstack/react-query";
 import { memo } from "react";
 import { Link } from "react-router";
-import type { Approval, Task } from "@/api/documents";
-import { hasEnded, summaryQuery } from "@/api/tasks";
+import type { Task } from "@/api/documents";
 import { Age } from "@/parts/Age";
 import { approvalAddress, taskAddress } from "@/parts/addresses";
 import { Progress } from "@/parts/Progress";
@@ -14,10 +12,8 @@ import { t } from "@/texts/texts";
 const CELL = "px-3 py-1.5 align-top";
 const INKS: Readonly<Record<string, "ok" | "bad">> = { completed: "ok", failed: "bad", cancelled: "bad" };
 
-/** `asked`: what the task asks somebody. */
-export const TaskLine = memo(function TaskLine({ task, asked }: { task: Task; asked: Approval | undefined }) {
-  const summary = useQuery(summaryQuery(task.id)).data;
-  const stage = summary?.stages.find((one) => one.status === "running")?.name;
+export const TaskLine = memo(function TaskLine({ task }: { task: Task }) {
+  const { asks, stage, cost_micros: cost } = task;
   return (
     <tr className="border-b border-line last:border-0 hover:bg-raised max-sm:flex max-sm:flex-wrap max-sm:items-center max-sm:py-1">
       <td className={`${CELL} max-w-96 max-sm:w-full`}>
@@ -28,7 +24,7 @@ export const TaskLine = memo(function TaskLine({ task, asked }: { task: Task; as
       </td>
       <td className={CELL}>
         <State state={task.status} />
-        {stage && !hasEnded(task.status) ? <div className="truncate pl-5 text-muted">{stage}</div> : null}
+        {stage === null ? null : <div className="truncate pl-5 text-muted">{stage}</div>}
       </td>
       <td className={CELL}>
         <Progress
@@ -40,18 +36,18 @@ export const TaskLine = memo(function TaskLine({ task, asked }: { task: Task; as
         />
       </td>
       <td className={`${CELL} max-w-80 max-lg:hidden`}>
-        {asked ? (
+        {asks === null ? null : (
           <Link
-            to={approvalAddress(asked.task, asked.step)}
+            to={approvalAddress(task.id, asks.step)}
             className="block truncate text-wait hover:underline"
-            title={asked.text}
+            title={asks.text}
           >
-            {asked.who.length > 0 ? asked.who.join(", ") : t.words.anybody}: {asked.text}
+            {asks.who.length > 0 ? asks.who.join(", ") : t.words.anybody}: {asks.text}
           </Link>
-        ) : null}
+        )}
       </td>
       <td className={`${CELL} text-right whitespace-nowrap tabular-nums max-lg:hidden`}>
-        {summary && summary.cost_micros > 0 ? money(summary.cost_micros) : <span className="text-muted">–</span>}
+        {cost > 0 ? money(cost) : <span className="text-muted">–</span>}
       </td>
       <td className={`${CELL} text-right whitespace-nowrap text-muted max-sm:ml-auto`}>
         <Age at={task.created_at} />

@@ -3,9 +3,10 @@ import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import { expectAccessible } from "@/testing/axe";
 import { answerWith, show } from "@/testing/render";
-import { anApproval, aStep, aTask, aTree, TASK } from "@/testing/samples";
+import { aTask } from "@/testing/samples";
 import { TasksView } from "./TasksView";
 
+const ASKS = { step: "review", text: "Does this look right?", who: ["bob"], since: null };
 const OLDER = "019b76da-a800-7000-8000-000000000002";
 
 function answers() {
@@ -13,21 +14,20 @@ function answers() {
     "GET /v1/tasks": (request: Request) =>
       new URL(request.url).searchParams.has("cursor")
         ? { items: [aTask({ id: OLDER, handle: "old-1", status: "completed", percent: 100 })], next: null }
-        : { items: [aTask()], next: "12" },
-    "GET /v1/approvals": { items: [anApproval({ who: ["bob"] })], next: null },
+        : { items: [aTask({ asks: ASKS })], next: "12" },
     "GET /v1/workspaces": { items: [], next: null },
-    [`GET /v1/tasks/${TASK}`]: aTree([aStep("a")]),
   };
 }
 
-test("a task is told with its stage, who is waited for, and what it has cost", async () => {
-  answerWith(answers());
+test("a task is told with its stage, who is waited for, and what it has cost, by one answer for all", async () => {
+  const asked = answerWith(answers());
   const { container } = show(<TasksView />);
   await screen.findByText("shop-12");
   await screen.findByText("build");
   expect(screen.getByText("bob: Does this look right?")).toBeTruthy();
   expect(screen.getByText("1.23 USD")).toBeTruthy();
   expect(screen.getByText("62 %")).toBeTruthy();
+  expect(asked.filter(({ url }) => url.includes("/v1/tasks/") || url.includes("/v1/approvals"))).toEqual([]);
   await expectAccessible(container);
 });
 

@@ -1,8 +1,6 @@
 /** All tasks, newest first, with filters that stand in the address. */
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router";
-import { approvalsQuery } from "@/api/approvals";
-import type { Approval } from "@/api/documents";
 import { tasksQuery } from "@/api/tasks";
 import { Button } from "@/parts/Button";
 import { Empty } from "@/parts/Empty";
@@ -20,9 +18,7 @@ export function TasksView() {
   const filters = filtersOf(params);
   const filtered = Object.keys(filters).length > 0;
   const found = useInfiniteQuery(tasksQuery(filters));
-  const asked = useQuery(approvalsQuery(false));
   const tasks = found.data?.pages.flatMap((page) => page.items);
-  const waits = byTask(asked.data?.items ?? []);
   return (
     <>
       <Title text={t.tasks.title} />
@@ -53,7 +49,7 @@ export function TasksView() {
             </thead>
             <tbody className="max-sm:block">
               {tasks.map((task) => (
-                <TaskLine key={task.id} task={task} asked={waits.get(task.id)} />
+                <TaskLine key={task.id} task={task} />
               ))}
             </tbody>
           </table>
@@ -78,11 +74,4 @@ function Head({ text, right = false, wide = false }: { text: string; right?: boo
       {text}
     </th>
   );
-}
-
-/** Of each task what it has asked for longest. */
-function byTask(approvals: readonly Approval[]): Map<string, Approval> {
-  const found = new Map<string, Approval>();
-  for (const approval of approvals) if (!found.has(approval.task)) found.set(approval.task, approval);
-  return found;
 }

@@ -16,7 +16,7 @@ import { type Column, Table } from "@/parts/Table";
 import { count, money } from "@/texts/format";
 import { t } from "@/texts/texts";
 import { Limits } from "./Limits";
-import { type ModelUsage, type StepUsage, sumUp, tokensOf, type Usage } from "./usage";
+import { COUNTED, type ModelUsage, type StepUsage, sumUp, tokensOf, type Usage } from "./usage";
 
 const SHOWN = 100; // the dearest; so many more with each click
 const SMALL_MICROS = 100_000; // less is told more exactly
@@ -24,7 +24,7 @@ const SMALL_MICROS = 100_000; // less is told more exactly
 export function CostView() {
   const task = useTaskParam();
   const tree = useQuery(treeQuery(task));
-  const journal = useJournal(task);
+  const journal = useJournal(task, COUNTED);
   const sums = useMemo(() => sumUp(journal.events), [journal.events]);
   if (!tree.data) return null;
   return (

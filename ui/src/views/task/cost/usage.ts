@@ -1,4 +1,4 @@
-/** What a task has used, summed up from its journal. */
+/** What a task has used, summed up from what its journal tells of calls. */
 import type { JournalEvent } from "@/api/documents";
 
 export type Usage = {
@@ -18,6 +18,8 @@ export type Sums = { all: Usage; steps: StepUsage[]; models: ModelUsage[] };
 
 const RECORDED = "longtask.recorded";
 const STARTED = "step.started";
+/** All that is needed of a journal. */
+export const COUNTED: readonly string[] = [RECORDED, STARTED];
 
 export function none(): Usage {
   return { micros: 0, tokensIn: 0, tokensOut: 0, calls: 0, unpriced: 0, unpricedTokens: 0 };

@@ -1,11 +1,11 @@
 /** What one wants to know beside a step's name, in words. */
 import type { Step } from "@/api/documents";
 import { firstLine, gist } from "@/texts/format";
-import { t } from "@/texts/texts";
+import { t, worded } from "@/texts/texts";
 
 export type Note = { text: string; ink: "muted" | "wait" | "bad" };
 
-const NO_ATTEMPTS: ReadonlySet<string> = new Set(["approval", "for_each", "wait"]);
+const NO_ATTEMPTS: ReadonlySet<string> = new Set(["approval", "for_each", "wait", "task"]);
 
 /** Without what goes on by the second: progress and ages stand beside it. */
 export function notesOf(step: Step, stages: readonly string[]): Note[] {
@@ -15,9 +15,14 @@ export function notesOf(step: Step, stages: readonly string[]): Note[] {
   if (step.attempt > 1 && !NO_ATTEMPTS.has(step.kind)) notes.push({ text: t.tree.attempt(step.attempt), ink: "muted" });
   if (step.rounds > 0) notes.push({ text: t.tree.round(step.rounds), ink: "muted" });
   const reason = gist(step.reason);
+  const child = step.child ?? null;
+  if (child !== null) {
+    const word = worded(t.words.state, child.status);
+    notes.push({ text: t.tree.child(child.handle, word, child.percent), ink: "muted" });
+  }
   switch (step.state) {
     case "waiting":
-      notes.push({ text: waitOf(step), ink: "wait" });
+      if (child === null) notes.push({ text: waitOf(step), ink: "wait" });
       break;
     case "skipped":
       notes.push({
@@ -29,6 +34,9 @@ export function notesOf(step: Step, stages: readonly string[]): Note[] {
     case "cancelled":
       if (step.tolerated) notes.push({ text: t.tree.tolerated, ink: "muted" });
       if (reason) notes.push({ text: reason, ink: step.tolerated ? "muted" : "bad" });
+      break;
+    case "running":
+      if (step.taken_by !== null) notes.push({ text: t.hands.takenBy(step.taken_by), ink: "wait" });
       break;
     case "ready":
     case "blocked":

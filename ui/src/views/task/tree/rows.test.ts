@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 import { aStep, anAttempt, aTree } from "@/testing/samples";
-import { levelOf, parentOf, type Row, rowsOf, stageId, stepId } from "./rows";
+import { type Row, rowsOf, stageId, stepId } from "./rows";
 
 const names = (rows: readonly Row[]) => rows.map((row) => row.id);
 
@@ -35,12 +35,4 @@ test("what a person folds stays so, and attempts stand where one looks into a st
   const rows = rowsOf(tree, folds, { build: [anAttempt(), anAttempt({ attempt: 2 })] });
   expect(names(rows).slice(0, 5)).toEqual(["stage 1", "step build", "step build 1", "step build 2", "step fix"]);
   expect(rows).toHaveLength(5 + 1 + 20 + 1);
-});
-
-test("one folds back to the row above that holds it", () => {
-  const rows = rowsOf(tree, {}, {});
-  expect(levelOf(rows[2])).toBe(3);
-  expect(parentOf(rows, 2)).toBe(1);
-  expect(parentOf(rows, 1)).toBe(0);
-  expect(parentOf(rows, 0)).toBe(0);
 });

@@ -68,15 +68,8 @@ function isOver(step: Step): boolean {
   return OVER.has(step.state);
 }
 
-/** The row to which one folds back. */
-export function parentOf(rows: readonly Row[], at: number): number {
-  const level = levelOf(rows[at]);
-  for (let i = at - 1; i >= 0; i -= 1) if (levelOf(rows[i]) < level) return i;
-  return at;
-}
-
-export function levelOf(row: Row | undefined): number {
-  return row === undefined || row.kind === "stage" ? 1 : row.level;
+export function levelOf(row: Row): number {
+  return row.kind === "stage" ? 1 : row.level;
 }
 
 /** Attempts can be looked into, or owned steps. */

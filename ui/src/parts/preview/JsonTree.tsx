@@ -29,7 +29,7 @@ function Branch({ value, name, level }: { value: object; name: string | undefine
   const entries = Object.entries(value);
   const [open, setOpen] = useState(level < UNFOLDED_LEVELS && entries.length <= UNFOLDED_MAX);
   const [shown, setShown] = useState(SHOWN);
-  const size = listed ? t.artifacts.items(entries.length) : t.artifacts.keys(entries.length);
+  const size = listed ? t.preview.items(entries.length) : t.preview.keys(entries.length);
   return (
     <div>
       <button

@@ -67,7 +67,7 @@ function List({ block }: { block: Extract<Block, { kind: "list" }> }) {
             type="checkbox"
             checked={item.checked}
             disabled
-            aria-label={item.checked ? t.artifacts.checked : t.artifacts.unchecked}
+            aria-label={item.checked ? t.preview.checked : t.preview.unchecked}
             className="mt-1.5 self-start"
           />
         )}
@@ -91,7 +91,7 @@ const ALIGNS: Readonly<Record<string, string>> = { left: "text-left", center: "t
 function Rows({ block }: { block: Extract<Block, { kind: "table" }> }) {
   const look = (index: number) => `border border-line px-2 py-1 ${ALIGNS[(block.align[index] as Align) ?? "left"]}`;
   return (
-    <div className="overflow-x-auto" tabIndex={0} role="group" aria-label={t.artifacts.table}>
+    <div className="overflow-x-auto" tabIndex={0} role="group" aria-label={t.preview.table}>
       <table className="border-collapse">
         <thead>
           <tr>
@@ -166,7 +166,7 @@ function inlineOf(inline: Inline): ReactNode {
         outward(inline.href, <Inlines inlines={inline.children} />)
       );
     case "image": {
-      const text = t.artifacts.image(inline.alt);
+      const text = t.preview.image(inline.alt);
       return inline.href === null ? text : outward(inline.href, text);
     }
   }
