@@ -2,10 +2,11 @@
 
     python acp_agent.py SCRIPT.json
 
-    {"load": true, "auth": false, "stops_when_refused": true, "turns": [
+    {"load": true, "lost": false, "resume": true, "auth": false, "stops_when_refused": true, "turns": [
         {"text": "I look.", "calls": ["ls"], "asks": ["terminal/create"]},
         {"text": "Done.", "stop": "end_turn", "usage": {"inputTokens": 7, "outputTokens": 3}}]}
 
+`lost`: what it loads is empty.  `resume`: it says that it does, and knows nothing of it.
 Which turn is next, and what it has heard, stand beside the script: they outlive its processes.
 """
 
@@ -36,7 +37,11 @@ class Agent:
     def _answer(self, message: dict[str, Any]) -> None:
         match message["method"]:
             case "initialize":
-                result = {"protocolVersion": 1, "agentCapabilities": {"loadSession": self._script.get("load", False)}}
+                able: dict[str, Any] = {"sessionCapabilities": {"resume": {}}} if self._script.get("resume") else {}
+                able["loadSession"] = self._script.get("load", False)
+                result = {"protocolVersion": 1, "agentCapabilities": able}
+            case "session/resume":
+                result = {"error": {"code": -32601, "message": "Method not found"}}
             case "session/new" if self._script.get("auth"):
                 self._send(id=message["id"], error={"code": -32000, "message": "Authentication required"})
                 return
@@ -44,7 +49,10 @@ class Agent:
                 option = {"id": "which", "category": "model", "currentValue": "small"}
                 result = {"sessionId": "one", "configOptions": [option]}
             case "session/load":
-                self._update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": "Said long ago."})
+                self._update(sessionUpdate="available_commands_update", availableCommands=[])
+                if not self._script.get("lost"):
+                    said = {"type": "text", "text": "Said long ago."}
+                    self._update(sessionUpdate="agent_message_chunk", content=said)
                 result = {}
             case "session/prompt":
                 result = self._play()
@@ -65,6 +73,9 @@ class Agent:
             if "cost" in turn:
                 cost = {"amount": turn["cost"], "currency": "USD"}
                 self._update(sessionUpdate="usage_update", used=1, size=2, cost=cost)
+            if "used" in turn:
+                told = {"usage": turn["used"]}
+                self._update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": ""}, _meta=told)
             for method in turn.get("asks", ()):
                 self._ask(method, sessionId="one")
             allowed = [self._call(f"{at}-{n}", command) for n, command in enumerate(turn.get("calls", ()))]

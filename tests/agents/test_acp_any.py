@@ -78,6 +78,15 @@ def test_what_a_session_has_cost_is_told_as_a_sum_and_counted_once(agent):
     assert [row["micros"] for row in run.rows if row["kind"] == "turn"] == [10_000, 20_000]
 
 
+def test_what_each_turn_has_used_is_counted_where_an_agent_tells_it_and_once(agent):
+    run = agent(
+        {"calls": ["true"], "used": {"inputTokens": 7, "outputTokens": 2}},
+        {"text": "Done.", "used": {"inputTokens": 9, "outputTokens": 1}, "usage": {"inputTokens": 16}},
+    )
+    assert run.attempt()["kind"] == "Done"
+    assert [(row["tokens_in"], row["tokens_out"]) for row in run.rows if row["kind"] == "turn"] == [(7, 2), (9, 1)]
+
+
 def test_one_that_stops_when_a_call_is_refused_is_told_why_and_goes_on(agent):
     run = agent(
         {"text": "I make it.", "calls": ["touch made.txt"]},
@@ -90,12 +99,13 @@ def test_one_that_stops_when_a_call_is_refused_is_told_why_and_goes_on(agent):
     assert not (run.folder / "machine 1" / "place" / "made.txt").exists()
 
 
-def test_a_session_that_is_loaded_does_not_tell_its_past_again(agent):
+@pytest.mark.parametrize("resume", [False, True], ids=["loads", "says_that_it_resumes"])
+def test_a_session_that_is_loaded_does_not_tell_its_past_again(agent, resume):
     run = agent(
         {"text": "May I?", "calls": ["touch made.txt"]},
         {"text": "I make it.", "calls": ["touch made.txt"]},
         {"text": "Done."},
-        script={"load": True},
+        script={"load": True, "resume": resume},
         body={"ask": ["shell"]},
     )
     parked = run.attempt()
@@ -106,10 +116,10 @@ def test_a_session_that_is_loaded_does_not_tell_its_past_again(agent):
     assert "Said long ago." not in str([row["body"] for row in run.rows])
 
 
-def test_one_that_cannot_load_its_session_is_told_that_it_begins_anew(agent):
-    run = agent(
-        {"text": "May I?", "calls": ["touch made.txt"]}, {"text": "Then not."}, body={"ask": ["shell"]}
-    )  # fmt: skip
+@pytest.mark.parametrize("script", [{}, {"load": True, "lost": True}], ids=["cannot", "loads_nothing"])
+def test_one_that_cannot_load_its_session_is_told_that_it_begins_anew(agent, script):
+    turns = [{"text": "May I?", "calls": ["touch made.txt"]}, {"text": "Then not."}]
+    run = agent(*turns, script=script, body={"ask": ["shell"]})
     parked = run.attempt()
     assert run.attempt(decided(parked, "reject", text="not today"))["kind"] == "Done"
     assert prompts(run)[1].startswith("Do it.\n\nThis was begun before and cut off")

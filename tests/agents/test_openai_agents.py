@@ -429,7 +429,7 @@ def test_a_missing_key_names_its_worker(story, monkeypatch):
         ({}, "which agent"),
         ({"agent": "mine"}, "import path 'package.module:name'"),
         ({"agent": "yours:agent"}, "no module 'yours': neither in the worktree nor installed"),
-        ({"agent": "mine:agnet"}, "'mine' has no 'agnet'"),
+        ({"agent": "mine:agnet"}, "'mine' has no 'agnet'; did you mean 'agent'?"),
         ({"agent": "mine:LOG"}, "is no `Agent` but a"),
         ({"agent": "mine:agent", "colour": 1}, "no option 'colour'"),
         ({"agent": "mine:agent", "session": "mine:agent"}, "is no session"),

@@ -1,6 +1,7 @@
 """Recordings: checked as a whole, chosen by what fits best, and never telling what did not happen."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,14 @@ def test_a_runtime_that_is_not_known_names_what_there_is():
         runtime("nobody")
     with pytest.raises(BadPlan, match="cannot be imported"):
         runtime("no.such:Thing")
+
+
+def test_a_runtime_whose_library_is_not_installed_says_what_installs_it(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("longtask.agents.builtin")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+    with pytest.raises(BadPlan, match=r"this worker needs `pip install 'longtask\[builtin\]'`"):
+        runtime("builtin")
 
 
 def test_a_call_that_the_plan_denies_is_not_made(tmp_path):

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from longtask.agents.tools import MATCHES_MAX, TOOLS, Toolbox
+from longtask.agents.native.decisions import question
+from longtask.agents.tools import MATCHES_MAX, TOOLS, Toolbox, subject
 
 
 @pytest.fixture
@@ -180,3 +181,11 @@ def test_shell_output_is_bounded_and_shown_as_it_comes(box):
     result = loud.use("shell", {"command": f"{sys.executable} -c \"print('é' * 100000)\""})
     assert len(result["text"]) < 40_000 and "bytes left out" in result["text"]
     assert "".join(shown) == "é" * 100_000 + "\n"
+
+
+def test_of_a_tool_that_is_not_ours_people_are_shown_all_that_it_is_called_with():
+    assert subject("read", {"path": "a.py", "first": 3}) == "a.py"
+    assert subject("refund", {"name": "A-17", "sum": 3}) == '{"name": "A-17", "sum": 3}'
+    asked = {"tool": "mcp.tickets.close", "args": {"id": "7"}, "about": ""}
+    assert question(asked) == 'the agent would use mcp.tickets.close: {"id": "7"}'
+    assert question({**asked, "args": {}}) == "the agent would use mcp.tickets.close"

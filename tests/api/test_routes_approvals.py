@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from longtask.api.routes import approvals
+from longtask.store.contract import Ref
 from tests.api import plans
-from tests.api.carrying import carry_to
+from tests.api.carrying import carry, carry_to
 from tests.api.test_routes_tasks import PROBLEM, repository, submit, with_code  # noqa: F401
 
 
@@ -130,3 +134,50 @@ def test_what_is_shown_is_what_was_frozen(client, server, repository):  # noqa: 
     changes = client.get(f"/v1/tasks/{id}/diff", params={"step": "ok"}).json()
     assert (changes["base"], changes["head"]) == (shown["base"], shown["head"])
     assert [file["path"] for file in changes["files"]] == shown["paths"] == ["a.txt"]
+
+
+@pytest.fixture
+def moved(client, server, repository):  # noqa: F811
+    """The address of a question that is bound to the code, which has moved since."""
+    plan = with_code(repository)
+    plan["steps"] = [
+        {"id": "ok", "approval": {"ask": "Good?", "show": ["diff"], "bind": "head"}},
+        {"id": "go", "wait": {"signal": "go"}},
+        {**plan["steps"][0], "needs": ["go"]},
+    ]
+    id = submit(client, plan)
+    carry_to(server.parts, id, "waiting_user")
+    client.post("/v1/signals/go", json={"task": id})
+    carry(server.parts, lambda: server.parts.store.get_step(Ref(id, "edit")).state == "completed")
+    return f"/v1/tasks/{id}/steps/ok/approval"
+
+
+def test_a_decision_on_code_that_has_moved_is_refused_and_told_what_is_asked_instead(
+    client, server, moved, monkeypatch
+):
+    monkeypatch.setattr(approvals, "ANEW_S", 60.0)
+    seen = client.get(moved)
+    id = seen.json()["task"]
+    worker = threading.Thread(
+        target=carry, args=(server.parts, lambda: server.parts.store.get_step(Ref(id, "ok")).ask == 2)
+    )
+    worker.start()
+    answer = decide(client, moved, seen.headers["etag"])
+    worker.join()
+    now = client.get(moved)
+    assert (answer.status_code, answer.json()["type"]) == (412, PROBLEM + "changed")
+    assert answer.json()["current"] == now.json() and answer.headers["etag"] == now.headers["etag"]
+    assert now.json()["question"]["head"] == client.get(f"/v1/tasks/{id}").json()["head"]
+    assert now.json()["question"]["head"] != seen.json()["question"]["head"]
+    since = client.get(f"/v1/tasks/{id}/patch", params={"step": "ok", "since": seen.json()["question"]["head"]})
+    assert "+two" in since.text
+    assert decide(client, moved, now.headers["etag"]).status_code == 200
+    carry_to(server.parts, id, "completed")
+
+
+def test_a_decision_on_code_that_has_moved_is_refused_though_no_worker_asks_anew(client, moved, monkeypatch):
+    monkeypatch.setattr(approvals, "ANEW_S", 0.0)
+    answer = decide(client, moved, client.get(moved).headers["etag"])
+    assert (answer.status_code, answer.json()["type"]) == (412, PROBLEM + "changed")
+    assert "current" not in answer.json() and "asked anew" in answer.json()["detail"]
+    assert client.get(moved).status_code == 404

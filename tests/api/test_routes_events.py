@@ -9,6 +9,21 @@ from tests.api.carrying import carry_to
 from tests.api.test_routes_tasks import PROBLEM, submit
 
 
+def test_of_a_journal_only_some_types_are_told_when_asked_for(client, server):
+    id = submit(client, plans.running())
+    carry_to(server.parts, id, "completed")
+
+    def told(**query):
+        return [
+            one["type"]
+            for one in client.get(f"/v1/tasks/{id}/events", params={"limit": 1_000, **query}).json()["items"]
+        ]
+
+    wanted = ["step.started", "longtask.completed"]
+    assert told(type=wanted) == [one for one in told() if one in wanted] != []
+    assert told(type="nothing") == []
+
+
 def test_a_journal_is_told_in_pages_that_lose_and_repeat_nothing(client, server):
     id = submit(client, plans.running())
     assert client.get(f"/v1/tasks/{id}/events").json()["next"] is not None  # more will come

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from longtask.cli.app import call
+from longtask.views import listing
 from tests.api import plans
 from tests.api.carrying import carry_to
 from tests.cli.conftest import make_repository
@@ -94,6 +95,30 @@ def test_the_list_can_be_asked_for_some_only(client, server):
     assert ids(status=["cancelled", "waiting_user", "queued"]) == [other, ended]
     assert ids(name="two") == [other]
     assert ids(by="nobody") == [] and ids(workspace="0123456789abcdef") == []
+
+
+def test_the_list_tells_the_stage_that_runs_and_who_is_waited_for(client, server):
+    plan = plans.asking("two", ask="Fine?\nAll of it?", who=["bob"])
+    plan["stages"] = [
+        {"name": "begin", "steps": [{"id": "a", "run": "true"}]},
+        {"name": "look", "steps": plan.pop("steps")},
+    ]
+    waiting, done = submit(client, plan), submit(client, plans.running())
+    carry_to(server.parts, waiting, "waiting_user")
+    carry_to(server.parts, done, "completed")
+    [ended, asks] = client.get("/v1/tasks").json()["items"]
+    assert (ended["stage"], ended["asks"], ended["cost_micros"], ended["tokens"]) == (None, None, 0, 0)
+    assert asks["stage"] == "look"
+    since = asks["asks"].pop("since")
+    assert asks["created_at"] <= since and asks["asks"] == {"step": "ok", "text": "Fine?", "who": ["bob"]}
+
+
+def test_of_many_that_ask_the_list_tells_each_what_it_asks(client, server):
+    made = [submit(client, plans.asking(f"n{n}", ask=f"Is {n} fine?")) for n in range(listing.FEW + 2)]
+    for id in made:
+        carry_to(server.parts, id, "waiting_user")
+    items = client.get("/v1/tasks").json()["items"]
+    assert [one["asks"]["text"] for one in items] == [f"Is {n} fine?" for n in reversed(range(len(made)))]
 
 
 def test_a_task_is_found_by_prefix_handle_and_last_and_else_is_a_problem(client):

@@ -121,7 +121,7 @@ def test_no_channel_tells_a_secret(client, server: Server, planted, tmp_path):
     steps = ("prints", "drips", "fails", "agent", "counts", "results")
     for path in (
         "", "/graph", "/events", "/plan", "/artifacts?all=1", "/steps", "/approvals", "/why", "/trace", "/steps/waits",
-        *[f"/steps/{step}{end}" for step in steps for end in ("", "/attempts", "/attempts/1/output")],
+        *[f"/steps/{step}{end}" for step in steps for end in ("", "/attempts", "/attempts/1/output", "/turns")],
     ):  # fmt: skip
         answers[path] = client.get(f"/v1/tasks/{task}{path}").text
     for one in client.get(f"/v1/tasks/{task}/artifacts?all=1").json()["items"]:

@@ -74,7 +74,7 @@ def test_show_tells_every_step_and_why_it_is_so(world: Shell):
 
 def test_show_as_json_has_the_documented_shape(world: Shell):
     shown = world.here("show", "--json").json
-    assert set(shown) == documented("id", "handle") | documented("state", "base")
+    assert set(shown) == documented("id", "handle") - {"asks"} | documented("state", "base")
     steps = {step["key"]: step for step in shown["steps"]}
     assert all(set(step) == documented("key", "kind") for step in steps.values())
     assert [stage["status"] for stage in shown["stages"]] == ["completed", "failed", "skipped"]
@@ -93,6 +93,11 @@ def test_lists_have_the_documented_shapes(world: Shell):
     assert set(world.here("diff", "--json").json) == documented("task", "base")
     assert set(world.here("diff", "--json").json["files"][0]) == documented("path", "insertions")
     assert world.here("diff", "@last", "edit", "--stat").out == "a.txt  +1 -0\n"
+    assert set(world.here("files", "--json").json[0]) == documented("path", "kind")
+    assert world.here("files", "@last", "a.txt").out == "one\ntwo\n"
+    assert world.here("files", "@last", "a.txt", "--at", "base").out == "one\n"
+    assert "no file fits" in world.here("files", "--match", "*.md").out
+    assert "is not in commit" in world.here("files", "@last", "b.txt", code=2).err
     assert all(set(line) == documented("n", "at") for line in world.here("logs", "@last", "edit", "--json").lines)
     assert set(world.here("plan", "check", "--json").json) == documented("ok", "name")
     shown = world.here("plan", "show", "--json").json

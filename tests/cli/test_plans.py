@@ -21,7 +21,7 @@ KINDS = [
     ({"package.json": "no json"}, "echo"),
     ({"go.mod": "module x\n"}, "go test ./..."),
     ({"Cargo.toml": ""}, "cargo test"),
-    ({"pom.xml": "", "mvnw": ""}, "./mvnw -q test"),
+    ({"pom.xml": "", "mvnw": ""}, "./mvnw -B test"),
     ({}, "echo"),
 ]
 
@@ -71,13 +71,13 @@ def test_any_folder_gives_a_name(world: Shell, tmp_path: Path, name: str):
 
 def test_the_starter_runs_to_its_question(tmp_path: Path):
     repo = make_repository(tmp_path / "repo")
-    (repo / "Makefile").write_text("test:\n\t@echo 1/2; echo 2/2\n")
+    (repo / "Makefile").write_text("test:\n\t@echo ==== 2 passed in 0.01s ====\n")
     for words in (["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "tests"]):
         subprocess.run(["git", *words], cwd=repo, check=True)
     shell = Shell(tmp_path / "home", repo)
     assert "longtask run\n" in shell.here("init").out
     waits = shell("run", "--foreground", code=3)
-    assert "step.completed     tests  2/2" in waits.out and "Does this look right?" in waits.out
+    assert "step.completed     tests  2 passed in 0.01s" in waits.out and "Does this look right?" in waits.out
 
 
 def test_a_folder_that_is_not_there_is_usage(world: Shell, tmp_path: Path):

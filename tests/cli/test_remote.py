@@ -137,6 +137,17 @@ def test_a_failed_step_is_found_and_retried_from_elsewhere(away, url, server):
     assert away.here("--server", url, "cancel", "@last", "-m", "no").out == "broken-1 is being cancelled\n"
 
 
+def test_a_task_is_forked_from_elsewhere(away, url, server, done):
+    words = ("--server", url, "fork", done, "--from", "b")
+    seen = away("--json", *words, "--dry-run").json
+    assert (seen["kept"], seen["again"]) == (["a"], ["b", "report"])
+    assert "runs again: b, report" in away(*words, "--dry-run").out
+    made = away("--json", *words, "--key", "k").json
+    assert (made["forked_from"], made["step"]) == (done, "b")
+    assert away("--json", *words, "--key", "k").json["task"] == made["task"]
+    carry_to(server.parts, made["task"], "completed")
+
+
 def test_what_is_about_this_machine_is_refused_with_a_server_and_not_done_here(away, url):
     for words in (["init"], ["doctor"], ["prune"], ["up"], ["plan", "schema"]):
         told = away.here("--server", url, *words, code=1).err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,15 @@ stages:
   - name: review
     steps:
       - {id: review, approval: {ask: "Good enough?", show: [diff], who: [ann]}}
+"""
+MOVED = """
+longtask: 1
+name: moved
+workspace: {repo: .}
+steps:
+  - {id: review, approval: {ask: "Good enough?", show: [diff], bind: head}}
+  - {id: go, wait: {signal: go}}
+  - {id: edit, needs: [go], run: "echo two >> a.txt", commit: true}
 """
 SLEEP = """
 longtask: 1
@@ -86,6 +96,25 @@ def test_a_task_that_waits_ends_with_3_says_for_whom_and_the_command_that_answer
     shell.here("retry", "ask-1")
     until(lambda: shell.here("show", "--json").json["status"] == "waiting_user")
     shell.here("approve", "ask-1")
+    assert "approve by ann" in shell.here("watch").out
+
+
+def test_an_answer_to_a_question_whose_code_has_moved_does_not_count(shell: Shell):
+    shell.plan(MOVED)
+    shell("run", code=3)
+    shell.here("signal", "moved-1", "go")
+
+    def step(key: str) -> dict[str, Any]:
+        return next(one for one in shell.here("show", "--json").json["steps"] if one["key"] == key)
+
+    until(lambda: step("edit")["state"] == "completed")
+    seen = step("review")
+    refused = shell.here("approve", "moved-1", "review", "-m", "fine", code=1)
+    assert "'approve' does not count, it is asked anew" in refused.err
+    until(lambda: step("review")["ask"] == 2)
+    since = shell.here("diff", "moved-1", "review", "--since", seen["question"]["head"]).out
+    assert "+two" in since and "+one" not in since
+    shell.here("approve", "moved-1", "review")
     assert "approve by ann" in shell.here("watch").out
 
 

@@ -27,8 +27,9 @@ ALL += [f"{group} {name}" for group, names in GROUPS.items() for name in names.s
 
 def test_every_command_is_there():
     words = "run plan ls show why watch events logs trace diff approve reject signal pause resume cancel retry skip"
-    words += " artifacts worker health fleet doctor init demo migrate prune up server token audit webhook login logout"
-    words += " dev workspace"
+    words += " add edit take done fork"
+    words += " artifacts files worker health fleet doctor init demo migrate prune export import up server token audit"
+    words += " webhook login logout dev workspace"
     assert set(words.split()) == set(COMMANDS)
 
 

@@ -89,6 +89,13 @@ def test_code_that_has_changed_is_told_and_fetched(client, server, tmp_path):
     carry_to(server.parts, id, "completed")
     assert client.changes(id)["files"] == [{"path": "a.txt", "insertions": 1, "deletions": 0}]
     assert b"+two" in client.diff(id, "edit")
+    commit = client.step(id, "edit")["commit"]
+    assert client.diff(id, since=commit) == b"" and client.changes(id, since=commit)["files"] == []
+    assert [file["path"] for file in client.files(id, "*.txt")] == ["a.txt"]
+    assert (client.file(id, "a.txt", at="base"), client.file(id, "a.txt")) == (b"one\n", b"one\ntwo\n")
+    with pytest.raises(NotFound):
+        client.file(id, "b.txt")
+    assert list(client.turns(id, "edit")) == []
 
 
 def test_an_artifact_is_read_whole_or_in_part(client, server):

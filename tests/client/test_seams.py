@@ -14,7 +14,7 @@ from longtask import AsyncClient, Client
 from longtask.api import documents as shapes
 from longtask.api.callbacks import shapes as more_shapes
 from longtask.api.problems import KINDS, OF_HTTP
-from longtask.api.routes import access
+from longtask.api.routes import access, turns
 from longtask.client import documents, v1
 from longtask.client.course import Course, Limits, Tries
 from longtask.client.problems import OF_STATUS, OF_WORD, answered, error_of
@@ -31,7 +31,9 @@ TYPED = [
 
 @pytest.mark.parametrize("typed", TYPED, ids=lambda found: found.__name__)
 def test_documents_have_the_keys_that_the_server_tells(typed):
-    [shape] = {found for where in (shapes, more_shapes, access) if (found := getattr(where, typed.__name__, None))}
+    [shape] = {
+        found for where in (shapes, more_shapes, access, turns) if (found := getattr(where, typed.__name__, None))
+    }
     assert typed.__required_keys__ | typed.__optional_keys__ == set(shape.model_fields)
 
 

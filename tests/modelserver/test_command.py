@@ -46,9 +46,19 @@ def start(shell):
         process.communicate()
 
 
-def ask(url, *said):
+def ask(url, *said, tools=()):
     with httpx.Client(timeout=20) as client:
-        return client.post(url + PATHS["chat"], json=body("chat", said, False, {}))
+        return client.post(url + PATHS["chat"], json=body("chat", said, False, dict.fromkeys(tools, ())))
+
+
+def test_a_call_of_a_tool_that_is_not_offered_is_told(start, shell):
+    (shell.cwd / "s.yaml").write_text("turns:\n  - calls: [{tool: mcp_one, args: {}}, {tool: note, args: {}}]\n")
+    process = start("--script", "s.yaml")
+    url = [process.stdout.readline() for _ in range(5)][1].split("=")[1].strip()
+    ask(url, "go", tools=("note", "mcp__one"))
+    assert process.stdout.readline().strip() == (
+        "1 /v1/chat/completions: turn 1, calls mcp_one, note; not offered: mcp_one; there is mcp__one, note"
+    )
 
 
 def test_it_tells_where_it_is_and_what_came_of_it(start):
