@@ -102,7 +102,7 @@ def test_the_users_agent_works_and_hands_over(story, model):
     assert story.attempt(model=model, outputs=OUTPUTS) == Done({"files": ["b.py"]})
     assert story.calls == CALLS and story.requests == 3
     assert (story.place / "b.py").read_text() == "import io" and story.written() == ["look", "save", "look"]
-    assert story.book.shown.startswith("» First I look.\nlook a.py\nsave b.py\n")
+    assert story.book.shown.startswith('» First I look.\nlook {"path": "a.py"}\nsave {"path": "b.py", ')
     turns = [row for row in story.book.journal() if row["kind"] == "turn"]
     assert [(turn["tokens_in"], turn["tokens_out"]) for turn in turns] == [(100, 20), (1000, 50), (100, 20)]
     assert turns[1]["body"]["usage"] == {"cache_read": 900}

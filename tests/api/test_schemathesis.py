@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from httpx2 import InvalidURL
+from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
@@ -117,7 +118,11 @@ def test_whatever_comes_is_answered_as_described(world: World, path: str, method
         for name, value in (("task", task), ("step", step)):
             if value is not None and name in (case.path_parameters or {}):
                 case.path_parameters[name] = value
-        case.validate_response(world.ask(case), checks=CHECKS)
+        try:
+            answer = world.ask(case)
+        except InvalidURL:
+            reject()  # no client sends an address so long
+        case.validate_response(answer, checks=CHECKS)
 
     with suppress(Unsatisfiable) if mode is GenerationMode.NEGATIVE else nullcontext():  # it has no rule to break
         ask()
