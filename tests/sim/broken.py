@@ -338,7 +338,16 @@ MUTANTS = (
         '        if step.listing["run"] != step.run:',
         "        if False:",
         SPAWNS
-        | {"acts": ("fail",), "failing": 100, "fix": 100, "calls_max": 1, "kill": 30, "steps_max": 3, "tasks_max": 1},
+        | {
+            "acts": ("fail", "done"),
+            "failing": 50,
+            "fix": 100,
+            "calls_max": 1,
+            "kill": 20,
+            "people": 5,
+            "steps_max": 3,
+            "tasks_max": 1,
+        },
     ),
     Mutant(
         "spawned by the first list again",
