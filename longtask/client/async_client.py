@@ -11,7 +11,7 @@ What it sends, when it sends again and how streams go on is written once, beside
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from functools import wraps
 from pathlib import Path
@@ -27,7 +27,7 @@ from longtask.client.archives import FetchingArchive
 from longtask.client.course import Course, Limits, Tries
 from longtask.client.documents import CloudEvent, Imported
 from longtask.client.fetching import Fetching
-from longtask.client.request import Pages, Request, Turning, document
+from longtask.client.request import Answer, Pages, Request, Turning, document
 from longtask.client.shared import (
     CHUNK_BYTES,
     HOPELESS,
@@ -173,25 +173,14 @@ class AsyncClient(Shared):
 
     async def import_archive(self, file: str | os.PathLike[str]) -> Imported:
         """Brings the task of an archive into the server's installation; the same archive may be sent again."""
-        course = self.course()
         headers = {"Content-Type": archives.TYPE}
-        while True:
-            try:
-                got = await self._http.post(
-                    self.url + archives.ARCHIVES, headers=headers, content=_sent(file), timeout=self.working
-                )
-            except HOPELESS as error:
-                raise hopeless(error) from error
-            except httpx.RequestError as error:
-                wait = course.broken(error)
-            else:
-                answer = answer_of(got, got.content)
-                again = course.answered(answer)
-                if again is None:
-                    done: Imported = document(answer)
-                    return done
-                wait = again
-            await anyio.sleep(wait)
+
+        def post() -> Awaitable[httpx.Response]:
+            content = _sent(file)
+            return self._http.post(self.url + archives.ARCHIVES, headers=headers, content=content, timeout=self.working)
+
+        done: Imported = document(await self._answer(post))
+        return done
 
     async def _gather(self, fetching: Fetching) -> None:
         tries, course = self.lasting()
@@ -226,12 +215,19 @@ class AsyncClient(Shared):
 
     async def send(self, request: Request[T]) -> T:
         """Sends what `v1` describes, again if need be.  Raises LongTaskError."""
+
+        def ask() -> Awaitable[httpx.Response]:
+            where, headers = self.url + request.path, dict(request.headers)
+            return self._http.request(request.method, where, headers=headers, content=request.body)
+
+        return request.read(await self._answer(ask))
+
+    async def _answer(self, ask: Callable[[], Awaitable[httpx.Response]]) -> Answer:
+        """Asks until it is answered, as often as its course allows.  Raises LongTaskError."""
         course = self.course()
         while True:
             try:
-                got = await self._http.request(
-                    request.method, self.url + request.path, headers=dict(request.headers), content=request.body
-                )
+                got = await ask()
             except HOPELESS as error:
                 raise hopeless(error) from error
             except httpx.RequestError as error:
@@ -240,7 +236,7 @@ class AsyncClient(Shared):
                 answer = answer_of(got, got.content)
                 again = course.answered(answer)
                 if again is None:
-                    return request.read(answer)
+                    return answer
                 wait = again
             await anyio.sleep(wait)
 

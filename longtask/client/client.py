@@ -27,7 +27,7 @@ from longtask.client.archives import FetchingArchive
 from longtask.client.course import Course, Limits, Tries
 from longtask.client.documents import CloudEvent, Imported
 from longtask.client.fetching import Fetching
-from longtask.client.request import Pages, Request, Turning, document
+from longtask.client.request import Answer, Pages, Request, Turning, document
 from longtask.client.shared import (
     CHUNK_BYTES,
     HOPELESS,
@@ -169,25 +169,14 @@ class Client(Shared):
 
     def import_archive(self, file: str | os.PathLike[str]) -> Imported:
         """Brings the task of an archive into the server's installation; the same archive may be sent again."""
-        course = self.course()
         headers = {"Content-Type": archives.TYPE}
-        while True:
-            try:
-                got = self._http.post(
-                    self.url + archives.ARCHIVES, headers=headers, content=archives.blocks(file), timeout=self.working
-                )
-            except HOPELESS as error:
-                raise hopeless(error) from error
-            except httpx.RequestError as error:
-                wait = course.broken(error)
-            else:
-                answer = answer_of(got, got.content)
-                again = course.answered(answer)
-                if again is None:
-                    done: Imported = document(answer)
-                    return done
-                wait = again
-            time.sleep(wait)
+
+        def post() -> httpx.Response:
+            content = archives.blocks(file)
+            return self._http.post(self.url + archives.ARCHIVES, headers=headers, content=content, timeout=self.working)
+
+        done: Imported = document(self._answer(post))
+        return done
 
     def _gather(self, fetching: Fetching) -> None:
         tries, course = self.lasting()
@@ -222,12 +211,19 @@ class Client(Shared):
 
     def send(self, request: Request[T]) -> T:
         """Sends what `v1` describes, again if need be.  Raises LongTaskError."""
+
+        def ask() -> httpx.Response:
+            where, headers = self.url + request.path, dict(request.headers)
+            return self._http.request(request.method, where, headers=headers, content=request.body)
+
+        return request.read(self._answer(ask))
+
+    def _answer(self, ask: Callable[[], httpx.Response]) -> Answer:
+        """Asks until it is answered, as often as its course allows.  Raises LongTaskError."""
         course = self.course()
         while True:
             try:
-                got = self._http.request(
-                    request.method, self.url + request.path, headers=dict(request.headers), content=request.body
-                )
+                got = ask()
             except HOPELESS as error:
                 raise hopeless(error) from error
             except httpx.RequestError as error:
@@ -236,7 +232,7 @@ class Client(Shared):
                 answer = answer_of(got, got.content)
                 again = course.answered(answer)
                 if again is None:
-                    return request.read(answer)
+                    return answer
                 wait = again
             time.sleep(wait)
 

@@ -63,8 +63,6 @@ ANSWERS: dict[Question, tuple[str, ...]] = {
     Question.PLAN: ("approve", "reject"),  # a rejected planner plans anew, with the reviewer's words
 }
 
-TAKEN_FROM = frozenset({Question.FAILED, Question.NO_FIX, Question.UNKNOWN, Question.LIMIT})
-
 STOP_CANCEL = "cancel"  # the one stop after which an attempt cannot complete any more
 STOP_BUDGET = "budget"  # agents give back at their next turn; what costs nothing runs on
 STOP_LIMIT = "limit"  # what its step may spend is spent: whoever gives back asks a person
@@ -116,82 +114,6 @@ def call(task: Task, step: Step, mutex: MutexView) -> tuple[e.Fact, ...]:
     if mutex.holder is not None or task.admits < (1 if step.pool == POOL_SYSTEM else 2):
         return ()
     return (e.StepWoken(step.key, {"mutex": step.question["mutex"]}, due_at=step.question["due_at"]),)
-
-
-def take(
-    task: Task,
-    step: Step,
-    spec: StepSpec,
-    by: str,
-    now: int,
-    lease_ms: int,
-    *,
-    owned_open: int = 0,
-    mutex: MutexView | None = None,
-) -> tuple[e.Fact, ...]:
-    """A person works on it by hand: ready, asking because it went wrong, failed or cancelled.
-
-    It holds no slot, and its task may be paused.  When `lease_ms` is over it is given back.  What restores it is not a
-    claim yet: the caller lets the row react, and takes it then.  Raises Refused."""
-    if step.gate or step.role is not Role.OWN:
-        raise Refused(f"step {step.key!r} belongs to {step.owner or 'its stage'!r}: take that one when it asks")
-    if step.kind in SYSTEM_KINDS:
-        raise Refused(f"step {step.key!r} is a {step.kind} step: there is nothing to work on by hand")
-    if step.state in (S.FAILED, S.CANCELLED):
-        return (*_reopen(task, step, by, "take", owned_open), e.StepRestored(step.key, by=by))
-    _loaded(task)
-    if task.ended or task.state is TaskState.CLOSING:
-        raise Refused(f"task {task.id!r} is {task.state}: nothing of it can be taken; fork it instead")
-    if spec.mutex is not None and (mutex is None or not mutex.free):
-        raise Refused(f"step {step.key!r} needs mutex {spec.mutex!r}, which others hold or queue for; take it later")
-    claimed = e.StepClaimed(step.key, step.attempt + 1, f"person:{by}", task.head, lease_ms, mutex=spec.mutex, by=by)
-    if step.state is S.READY:
-        return (claimed,)
-    if step.state is S.WAITING and (step.question or {}).get("kind") in TAKEN_FROM:
-        return (e.StepWoken(step.key, {"answer": "take", "by": by}, by=by, due_at=now), claimed)
-    if step.state is S.RUNNING and step.taken_by is not None:
-        raise Refused(f"step {step.key!r} is taken by {step.taken_by} already")
-    help = {
-        S.RUNNING: "a worker has it; cancel it or pause the task with --now, then take it",
-        S.BLOCKED: "it waits for other steps; take it when it is ready",
-        S.WAITING: f"it waits for {step.waiting_for}; answer, signal or skip it",
-    }.get(step.state, "its work is done")
-    raise Refused(f"step {step.key!r} is {step.state}: {help}")
-
-
-def give_back(step: Step, by: str, now: int) -> tuple[e.Fact, ...]:
-    """Whoever has taken it does not go on: it is ready again, and no budget is touched."""
-    if step.state is not S.RUNNING or step.taken_by is None:
-        raise Refused(f"step {step.key!r} is {step.state}: nobody has taken it")
-    return (e.StepReleased(step.key, step.attempt, f"given back by {by}", now),)
-
-
-def edit(task: Task, step: Step, spec: int, by: str, specs: Sequence[StepSpec], first: int) -> tuple[e.Fact, ...]:
-    """What it does from its next attempt on.  An approval that is being asked is asked anew.  Raises Refused."""
-    if step.gate or step.role is not Role.OWN:
-        raise Refused(f"step {step.key!r} belongs to {step.owner or 'its stage'!r}: edit that one")
-    if step.state in (S.RUNNING, S.MERGING, S.COMPLETED) or step.commit is not None:
-        help = (
-            "a completed step never runs again; fork the task before it" if step.commit is None else "its work is done"
-        )
-        help = "cancel it first, or pause the task with --now" if step.state is S.RUNNING else help
-        raise Refused(f"step {step.key!r} is {step.state}: {help}")
-    if step.state is S.SKIPPED and step.benign:
-        raise Refused(f"step {step.key!r} was not wanted and never runs; add another one")
-    if step.items and step.open:
-        raise Refused(f"step {step.key!r}: its items are under way; cancel it, edit it, retry it")
-    if task.doomed or task.state in (TaskState.COMPLETED, TaskState.CANCELLED, TaskState.CLOSING):
-        raise Refused(f"task {task.id!r} is {task.state}: nothing of it runs again; fork it instead")
-    if task.state is TaskState.FAILED:
-        raise Refused(f"task {task.id!r} has failed: edit step {step.key!r} and retry it in one go")
-    _loaded(task)
-    kind = (step.question or {}).get("kind")
-    if step.state is S.WAITING and (step.waiting_for is not WaitingFor.USER or kind == Question.CONFLICT):
-        raise Refused(f"step {step.key!r} waits for {step.waiting_for}; answer, signal, skip or cancel it first")
-    edited = e.StepEdited(step.key, spec, by, tuple(specs), first)
-    if step.state is S.WAITING and kind == Question.APPROVAL:
-        return (edited, e.StepWoken(step.key, {"superseded": True}, by=by))
-    return (edited,)
 
 
 def _newest(step: Step, attempt: int) -> None:
@@ -573,7 +495,7 @@ def cancel_step(task: Task, step: Step, by: str) -> Move:
         raise Refused(f"step {step.key!r} is a gate; cancel the steps of its stage, or the task")
     if step.state not in OPEN:
         raise Refused(f"step {step.key!r} is {step.state}: only an open step can be cancelled")
-    _loaded(task)
+    loaded(task)
     if task.state is TaskState.CLOSING:
         raise Refused(f"task {task.id!r} is being cancelled as a whole")
     if step.state is S.RUNNING and step.taken_by is None:
@@ -581,13 +503,13 @@ def cancel_step(task: Task, step: Step, by: str) -> Move:
     return Move((e.StepCancelled(step.key, by),))
 
 
-def _loaded(task: Task) -> None:
+def loaded(task: Task) -> None:
     """While steps are still being submitted no end is told, else who comes later would never hear of it."""
     if task.loading:
         raise Refused(f"task {task.id!r} is still being submitted; wait until it is, or cancel it as a whole")
 
 
-def _reopen(task: Task, step: Step, by: str, verb: str, owned_open: int) -> tuple[e.Fact, ...]:
+def reopened(task: Task, step: Step, by: str, verb: str, owned_open: int) -> tuple[e.Fact, ...]:
     if step.role is not Role.OWN:
         raise Refused(f"step {step.key!r} belongs to {step.owner!r}: {verb} {step.owner!r} instead")
     if step.state is S.SKIPPED and not step.benign:
@@ -616,12 +538,12 @@ def _reopen(task: Task, step: Step, by: str, verb: str, owned_open: int) -> tupl
 
 def retry(task: Task, step: Step, by: str, owned_open: int = 0) -> tuple[e.Fact, ...]:
     """Failed or cancelled, not tolerated, not owned, no veto above it.  The caller lets the restored row react."""
-    return (*_reopen(task, step, by, "retry", owned_open), e.StepRestored(step.key, by=by))
+    return (*reopened(task, step, by, "retry", owned_open), e.StepRestored(step.key, by=by))
 
 
 def waive(task: Task, step: Step, by: str, owned_open: int = 0) -> tuple[e.Fact, ...]:
     """Go on without it: dependents hear `ok`."""
-    return (*_reopen(task, step, by, "waive", owned_open), e.StepWaived(step.key, by))
+    return (*reopened(task, step, by, "waive", owned_open), e.StepWaived(step.key, by))
 
 
 def retire(task: Task, step: Step, by: str) -> tuple[e.Fact, ...]:
@@ -630,7 +552,7 @@ def retire(task: Task, step: Step, by: str) -> tuple[e.Fact, ...]:
         raise Refused(f"step {step.key!r} belongs to {step.owner or 'its stage'!r}: it cannot be skipped by itself")
     if step.state not in (S.BLOCKED, S.READY, S.WAITING):
         raise Refused(f"step {step.key!r} is {step.state}: cancel it first, then skip it")
-    _loaded(task)
+    loaded(task)
     if task.state is TaskState.CLOSING:
         raise Refused(f"task {task.id!r} is being cancelled as a whole")
     return (e.StepRetired(step.key, by),)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -36,12 +36,10 @@ from longtask.store.contract import Ref, Store
 from .forking import Forking
 from .growing import Plan, foreseen, grow_in, handed_over
 from .scope import Expressions, Scopes
-from .settling import evaluate, settle_quietly
+from .settling import CONDITION_ROUNDS_MAX, settle_quietly, with_conditions
 from .submitting import Submitting, prepared
 from .waking import take_in
 from .writing import Writing, write
-
-CONDITION_ROUNDS_MAX = 8
 
 
 def keepable(name: str, payload: JsonMap, delivery: str | None, sender: str) -> None:
@@ -199,13 +197,13 @@ class Desk:
     def retry(self, ref: Ref, by: str) -> Step:
         """Takes up a failed or cancelled step again; what it vetoed comes back by itself."""
 
-        def again(w: Writing, conditions: dict[str, Condition]) -> Step:
+        def again(w: Writing, conditions: Mapping[str, Condition]) -> Step:
             owned = len(w.tx.owned_open(ref.step, 1))
             w.add(decide.retry(w.task, w.step(ref.step), by, owned))
             w.add(react(w.task, w.step(ref.step), None, w.now, conditions))
             return w.step(ref.step)
 
-        return self._with_conditions(ref, by, again)
+        return with_conditions(self._store, self._scopes, self._expressions, ref, by, again)
 
     def skip(self, ref: Ref, by: str) -> Step:
         """Go on without it: a failed or cancelled step is waived, one that has not begun is retired."""
@@ -216,16 +214,6 @@ class Desk:
             else:
                 w.add(decide.waive(w.task, step, by, len(w.tx.owned_open(ref.step, 1))))
             return w.step(ref.step)
-
-    def _with_conditions(self, ref: Ref, by: str, act: Callable[[Writing, dict[str, Condition]], Step]) -> Step:
-        conditions: dict[str, Condition] = {}
-        for _ in range(CONDITION_ROUNDS_MAX):
-            try:
-                with write(self._store, ref.task_id, ref.step, actor=by) as w:
-                    return act(w, conditions)
-            except ConditionNeeded as needed:
-                conditions |= evaluate(self._store, self._scopes, self._expressions, ref.task_id, needed.keys)
-        raise Refused(f"step {ref.step!r}: what its condition reads keeps changing; try again")
 
     # --- answers and signals --------------------------------------------------------------------------------------
 

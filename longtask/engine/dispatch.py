@@ -46,7 +46,7 @@ from .family import spent_above
 from .growing import Plan, grow_in, handed_over, proposal, refusal
 from .records import TaskRecords
 from .scope import ARTIFACT, Expressions, Scopes
-from .settling import TELLING, open_items, settle_quietly
+from .settling import CONDITION_ROUNDS_MAX, TELLING, open_items, settle_quietly
 from .writing import Writing, write
 
 CLAIMS_MAX = 64  # of a pool, in one commit: the database is locked for some 40 ms
@@ -57,7 +57,6 @@ Runtime = Callable[[StepSpec], str | None]  # what stands in the claim: an agent
 PutArtifact = Callable[[str, bytes, str], JsonMap]  # (workspace id, bytes, media type) -> {digest, size_bytes}
 ReadArtifact = Callable[[str, str], bytes]  # (workspace id, digest)
 AGAIN = Reported(over=False)
-PLANNING_ROUNDS_MAX = 8
 
 
 class Dispatch:
@@ -375,7 +374,7 @@ class Dispatch:
 
         Raises LeaseLost (stop, report nothing) and Refused (being cancelled: report Stopped once the tree is dead)."""
         outcome = masked(outcome)
-        for _ in range(PLANNING_ROUNDS_MAX):
+        for _ in range(CONDITION_ROUNDS_MAX):
             try:
                 plan = self._planned(ref, outcome)
                 return self._recorded(ref, attempt, outcome, plan, worker, pool, alone)

@@ -27,11 +27,12 @@ def foreseen(
     """The `if`s of new steps, over what is completed now; outside any lock.  Of those that have to wait they mean
     nothing yet, and nobody asks."""
     conditional = [step for step in growth.planned if step.conditional]
-    task = store.get_task(task_id) if conditional else None
+    if not conditional:
+        return {}
+    task = store.get_task(task_id)
     return {
         step.key: scopes.condition(expressions, task, Step(step.key, step.kind), growth.specs[step.spec])
         for step in conditional
-        if task is not None
     }
 
 

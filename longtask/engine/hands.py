@@ -8,20 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from longtask.core import decide
+from longtask.core import decide, hands
 from longtask.core.errors import BadPlan, Refused
 from longtask.core.grow import renumbered
 from longtask.core.model import OPEN, Done, Json, Step, StepSpec, StepState
 from longtask.core.policy import EDGES_PER_STEP_MAX, TAKEN_MS
-from longtask.core.settle import Condition, ConditionNeeded, react
+from longtask.core.settle import Condition, react
 from longtask.redaction import redact_value
 from longtask.store.contract import Ref, Store
 
 from .scope import Expressions, Scopes
-from .settling import evaluate, settle_quietly
+from .settling import settle_quietly, with_conditions
 from .writing import Writing, write
-
-ROUNDS_MAX = 8
 
 
 class Hands:
@@ -47,7 +45,7 @@ class Hands:
             _readable(w, step, was, specs[edited.own])
             if again and step.state not in OPEN:
                 w.add(decide.retry(w.task, step, by, len(w.tx.owned_open(ref.step, 1))))
-            w.add(decide.edit(w.task, w.step(ref.step), first + edited.own, by, specs, first))
+            w.add(hands.edit(w.task, w.step(ref.step), first + edited.own, by, specs, first))
             if again and step.state in OPEN:
                 w.add(decide.answer(w.task, w.step(ref.step), word="again", by=by, now=w.now, text="edited"))
             elif again:
@@ -62,7 +60,7 @@ class Hands:
 
     def give_back(self, ref: Ref, by: str) -> Step:
         with write(self._store, ref.task_id, ref.step, actor=by) as w:
-            w.add(decide.give_back(w.step(ref.step), by, w.now))
+            w.add(hands.give_back(w.step(ref.step), by, w.now))
             return w.step(ref.step)
 
     def done(
@@ -85,14 +83,7 @@ class Hands:
         return self._with_conditions(ref, by, act)
 
     def _with_conditions(self, ref: Ref, by: str, act: Callable[[Writing, Mapping[str, Condition]], Step]) -> Step:
-        conditions: dict[str, Condition] = {}
-        for _ in range(ROUNDS_MAX):
-            try:
-                with write(self._store, ref.task_id, ref.step, actor=by) as w:
-                    return act(w, conditions)
-            except ConditionNeeded as needed:
-                conditions |= evaluate(self._store, self._scopes, self._expressions, ref.task_id, needed.keys)
-        raise Refused(f"step {ref.step!r}: what its condition reads keeps changing; try again")
+        return with_conditions(self._store, self._scopes, self._expressions, ref, by, act)
 
 
 def _take(w: Writing, key: str, by: str, for_ms: int, conditions: Mapping[str, Condition]) -> Step:
@@ -101,7 +92,7 @@ def _take(w: Writing, key: str, by: str, for_ms: int, conditions: Mapping[str, C
         spec = w.spec(step)
         mutex = None if spec.mutex is None else w.mutex(step, spec.mutex)
         owned = 0 if step.state in OPEN else len(w.tx.owned_open(key, 1))
-        w.add(decide.take(w.task, step, spec, by, w.now, for_ms, owned_open=owned, mutex=mutex))
+        w.add(hands.take(w.task, step, spec, by, w.now, for_ms, owned_open=owned, mutex=mutex))
         if w.step(key).state is StepState.RUNNING:
             break
         w.add(react(w.task, w.step(key), None, w.now, conditions))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from longtask.core.errors import Refused
 from longtask.core.machine import untold
@@ -14,6 +15,8 @@ from longtask.store.contract import Ref, Store
 from .scope import Expressions, Scopes, still
 from .writing import Writing, write
 
+T = TypeVar("T")
+CONDITION_ROUNDS_MAX = 8  # each learns one more set of conditions; a race repeats one
 TELLING = BATCH_MAX + 1  # so many dependents are read of a step that has ended: one more than are told at once
 
 
@@ -88,7 +91,7 @@ def evaluate(
 def settle_apart(store: Store, scopes: Scopes, expressions: Expressions, ref: Ref) -> int:
     """A settle in a transaction of its own, with the conditions that it turns out to need; how much it moved."""
     conditions: dict[str, Condition] = {}
-    for _ in range(8):  # each round learns one more set of conditions; a race repeats one
+    for _ in range(CONDITION_ROUNDS_MAX):
         try:
             with write(store, ref.task_id, ref.step) as w:
                 if w.task.ended:
@@ -101,3 +104,22 @@ def settle_apart(store: Store, scopes: Scopes, expressions: Expressions, ref: Re
         except ConditionNeeded as needed:
             conditions |= evaluate(store, scopes, expressions, ref.task_id, needed.keys)
     raise Refused(f"step {ref.step!r} of task {ref.task_id!r}: what its dependents' conditions read keeps changing")
+
+
+def with_conditions(
+    store: Store,
+    scopes: Scopes,
+    expressions: Expressions,
+    ref: Ref,
+    by: str,
+    act: Callable[[Writing, Mapping[str, Condition]], T],
+) -> T:
+    """`act` in a transaction about the step, with the values of the `if`s that it needs.  Raises Refused."""
+    conditions: dict[str, Condition] = {}
+    for _ in range(CONDITION_ROUNDS_MAX):
+        try:
+            with write(store, ref.task_id, ref.step, actor=by) as w:
+                return act(w, conditions)
+        except ConditionNeeded as needed:
+            conditions |= evaluate(store, scopes, expressions, ref.task_id, needed.keys)
+    raise Refused(f"step {ref.step!r}: what its condition reads keeps changing; try again")

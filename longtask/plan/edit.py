@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import ValidationError
+
 from longtask.core.errors import BadPlan
 from longtask.core.model import Json, JsonMap, Kind, StepSpec, Task
 
@@ -38,7 +40,12 @@ GRAPH = (
     "mutex",
     "commit",
 )
-IN_BODY = {"run": "command", "silence": "silence_ms", "expires": "expires_ms"}  # a word, and what the body calls it
+IN_BODY = {  # a word, and what the body calls it; the same if it is not here
+    "run": ("command",),
+    "silence": ("silence_ms",),
+    "expires": ("expires_ms",),
+    "limits": ("limits", "requests_max"),
+}
 IN_SPEC = {
     "timeout": ("timeout_ms",),
     "retry": ("failures_max", "retry_delay_ms"),
@@ -47,6 +54,7 @@ IN_SPEC = {
     "outputs": ("outputs",),
     "on_failure": ("fix", "fix_rounds_max"),
     "on_reject": ("revise", "revise_rounds_max"),
+    "subagents": ("item", "parallel_max"),
 }
 OWNED = ("fix", "revise", "item", "conflict")
 
@@ -68,7 +76,7 @@ def words_now(spec: StepSpec) -> JsonMap | None:
         return None
     if spec.kind is Kind.APPROVAL:
         return {word: {"ask": body.get("ask", "")}}
-    told = {"prompt": body.get("prompt", "")} if spec.kind is Kind.AGENT else body[IN_BODY.get(word, word)]
+    told = {"prompt": body.get("prompt", "")} if spec.kind is Kind.AGENT else body[IN_BODY.get(word, (word,))[0]]
     timeout = None if spec.timeout_ms is None else duration_text(spec.timeout_ms)
     return {word: told, "timeout": timeout, "retry": spec.failures_max}
 
@@ -85,8 +93,8 @@ def edited(key: str, old: StepSpec, words: Json, task: Task, plan: str | None) -
     inner = words.get(word) if word in ("agent", "approval") else None
     try:
         step = Step.model_validate({"id": key, **words, word: _whole(old, word, words.get(word))})
-    except ValueError as error:
-        raise bad_plan(error, Step, f"step {key!r}") from None  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise bad_plan(error, Step, f"step {key!r}") from None
     findings = Findings(Places(""))
     stand = host(task, plan)
     stand.steps = [step]
@@ -94,7 +102,9 @@ def edited(key: str, old: StepSpec, words: Json, task: Task, plan: str | None) -
     findings.raise_if_any()
     new = specs[planned[0].spec]
     said = {*words, *(inner or {})}
-    body = {**old.body, **{name: new.body[name] for word in said if (name := IN_BODY.get(word, word)) in new.body}}
+    names = {name for word in said for name in IN_BODY.get(word, (word,))}
+    body = {name: value for name, value in old.body.items() if name not in names}
+    body |= {name: new.body[name] for name in names if name in new.body}
     fields = {field: getattr(new, field) for word in said for field in IN_SPEC.get(word, ())}
     own = planned[0].spec
     made = replace(old, body=body, reads=tuple(dict.fromkeys((*old.reads, *new.reads))), **fields)

@@ -26,7 +26,7 @@ from .suspicious import shown
 from .yaml import parse
 
 # Of a whole plan that is added: the task has its own.
-OF_A_PLAN = frozenset("longtask name goal workspace limits priority fail_fast env secrets $schema".split())
+OF_A_PLAN = frozenset("longtask name goal workspace limits priority fail_fast $schema".split())
 
 
 class Growth(Words):
@@ -93,6 +93,9 @@ def _growth(raw: Json, findings: Findings, task: Task, plan: str | None) -> core
         misfits(error, Growth, raw, findings)
         findings.raise_if_any()
         raise
+    for n, stage in enumerate(grown.stages):
+        if stage.limits is not None:
+            findings.add("limits: the stage is none of the task's; put limits on its agents", ("stages", n, "limits"))
     findings.raise_if_any()
     stand = host(task, plan)
     stand.steps = grown.ordered()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from longtask.core import decide, events, settle
+from longtask.core import decide, events, hands, settle
 from longtask.core.change import Change, WaitRow
 from longtask.core.events import Event, Fact
 from longtask.core.graph import Graph, Planned, build
@@ -347,23 +347,23 @@ class Play:
 
     def edit(self, key: str, spec: StepSpec) -> None:
         number = len(self.specs)
-        self._save(decide.edit(self.task, self.rows[key], number, "ann", [spec], number))
+        self._save(hands.edit(self.task, self.rows[key], number, "ann", [spec], number))
         self.check()
 
     def take(self, key: str, lease_ms: int = 3_600_000) -> None:
         row = self.rows[key]
         spec = self.specs[row.spec]
-        facts = decide.take(self.task, row, spec, "ann", self.now, lease_ms, owned_open=self._owned_open(key))
+        facts = hands.take(self.task, row, spec, "ann", self.now, lease_ms, owned_open=self._owned_open(key))
         self._save(facts)
         if row.state in (S.FAILED, S.CANCELLED):
             conditions = {key: self._condition(key)} if key in self.ifs else {}
             self._save(settle.react(self.task, self.rows[key], None, self.now, conditions))
             if self.rows[key].state is S.READY:
-                self._save(decide.take(self.task, self.rows[key], spec, "ann", self.now, lease_ms))
+                self._save(hands.take(self.task, self.rows[key], spec, "ann", self.now, lease_ms))
         self.check()
 
     def give_back(self, key: str) -> None:
-        self._save(decide.give_back(self.rows[key], "ann", self.now))
+        self._save(hands.give_back(self.rows[key], "ann", self.now))
         self.check()
 
     def cancel_step(self, key: str) -> None:

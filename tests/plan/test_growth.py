@@ -101,3 +101,14 @@ def test_a_new_fix_comes_with_its_spec():
     own = found.specs[found.own]
     assert own.fix is not None and found.specs[own.fix].body["command"] == "mend"
     assert "fix" not in found.kept
+
+
+def test_words_that_are_given_empty_are_taken_away_and_limits_are_said_as_a_whole():
+    body = {"prompt": "p", "runtime": "codex", "env": {"A": "1"}, "limits": {"micros": 5}, "requests_max": 9}
+    found = edited("a", StepSpec(Kind.AGENT, body), {"env": {}, "agent": {"limits": {"requests": 3}}}, TASK, None)
+    assert found.specs[found.own].body == {"prompt": "p", "runtime": "codex", "requests_max": 3}
+
+
+def test_what_a_whole_plan_says_for_all_its_steps_is_not_dropped_in_silence():
+    assert "unknown key 'env'" in problems("longtask: 1\nenv: {A: '1'}\nsteps: [{id: x, run: y}]")
+    assert "put limits on its agents" in problems("stages: [{name: s, limits: {tokens: 5}, steps: [{id: x, run: y}]}]")

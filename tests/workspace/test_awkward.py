@@ -278,7 +278,7 @@ def test_a_file_of_lfs_that_was_only_touched_is_not_dirty(repo, home):
     assert workspace.base(dirty="include").commit == head
 
 
-@pytest.mark.skipif(shutil.which("git-lfs") is None, reason="optional: git-lfs is not installed")
+@pytest.mark.skipif(shutil.which("git-lfs") is None, reason="git-lfs is not installed")
 def test_with_the_real_git_lfs_pointers_are_seen_and_kept(repo, home):
     repo.git("lfs", "install", "--local")
     repo.git("lfs", "track", "*.bin")

@@ -82,6 +82,6 @@ test("what is made to take long does not", () => {
   ]) {
     const began = performance.now();
     parseMarkdown(text);
-    expect(performance.now() - began, text.slice(0, 8)).toBeLessThan(10_000);
+    expect(performance.now() - began, text.slice(0, 8)).toBeLessThan(1_500);
   }
-}, 120_000);
+});
