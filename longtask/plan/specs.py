@@ -1,24 +1,8 @@
 """From a step's words to a `StepSpec`: what its attempts do and how often, defaults filled in, equal ones shared.
 
-What must hold between the words of one step is checked here: exactly one kind, words that fit the kind, templates
-where templates are evaluated.  All problems go to the findings; a spec with problems is made all the same, so that the
-rest is checked too.
-
-`body` by kind (a key is absent when the plan does not say it; `${{ … }}` is rendered for each attempt):
-
-    run       command (text: a shell's; list: no shell), progress, junit, evidence, sandbox, network, silence_ms, env,
-              secrets
-    function  function ("package.module:name"), args, inline, progress, evidence, sandbox, network, silence_ms, env,
-              secrets
-    agent     prompt, runtime, model, recording, tools, ask, deny, options, evidence, sandbox, network, silence_ms, env,
-              secrets; of one that may spawn, `item` is the spec of what it spawns, which has no prompt of its own
-    approval  ask, show (`diff`, `artifacts.NAME`, or a glob of files), bind, who, expires_ms
-    wait      signal, match, timeout_ms   or   timer_ms
-    call      url, body, headers, secret_headers (header → name of a variable), timeout_ms (for the callback)
-    artifact  kind (patch, report, files), name; of a report: title; of files: paths
-    task      graph (of its plan, as `codec` writes it), inputs, results (name → template over the child's steps),
-              sources (those steps)
-    for_each  nothing: the list is the spec's `items`, the work is the spec with number `item`
+What must hold between the words of one step is checked here (exactly one kind, words that fit the kind) and in
+bodies.py (what a kind itself says).  All problems go to the findings; a spec with problems is made all the same, so
+that the rest is checked too.
 """
 
 from __future__ import annotations
@@ -28,32 +12,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from longtask.agents.catalog import ACP, RUNTIMES, TOOLS, named
-from longtask.agents.policy import parse
-from longtask.agents.spawning import OUTPUTS, SPAWN
+from longtask.agents.catalog import RUNTIMES
+from longtask.agents.spawning import OUTPUTS
 from longtask.core.graph import did_you_mean
 from longtask.core.model import POOL_DEFAULT, POOL_SYSTEM, Json, Kind, StepSpec
 from longtask.core.policy import DEPTH_MAX, FAILURES_MAX, GROWTH_MAX, LOSSES_MAX, ROUNDS_MAX, SPAWNED_MAX, WINDOW_MAX
 
-from . import expressions
-from .check import VARIABLE, Checks, Section
+from .bodies import WORD, Bodies, bounded
+from .check import VARIABLE, Section
 from .duration import duration_ms
-from .model import ONE_STAGE, Defaults, Plan
+from .model import ONE_STAGE, Plan
 from .problems import Findings
 from .step import (
     SPAWNED,
     Agent,
-    AgentDefaults,
     Approval,
-    Artifact,
-    Call,
-    Evidence,
     Fix,
     Grow,
     Step,
     Subagents,
     SubTask,
-    Wait,
     Work,
     kinds_of,
 )
@@ -97,13 +75,6 @@ FITS = {  # a word that is not here fits every kind
     "retry": (*WORK, "artifact", "call"),
 }
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,79}")
-_URL = re.compile(r"https?://[^/\s]")
-_HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
-HEADERS_OURS = frozenset(
-    "host content-length transfer-encoding connection content-type idempotency-key longtask-callback expect".split()
-)
-_SHOWN = re.compile(r"diff|artifacts\.[A-Za-z0-9][A-Za-z0-9._-]*|files:\S.*")
 CONFLICT_PROMPT = """\
 Two changes of this repository were made side by side and cannot be joined by git alone. The working tree holds both:
 the files named below have conflict markers. Resolve every conflict so that the purpose of both changes is kept; do not
@@ -114,15 +85,13 @@ the files you touched. Leave no conflict marker behind."""
 Child = Callable[[SubTask, Section], "dict[str, Any] | None"]  # its body; None: it has problems, and they are told
 
 
-class Specs(Checks):
+class Specs(Bodies):
     """The specs of one plan, numbered; and what their expressions read."""
 
     def __init__(self, plan: Plan, findings: Findings, child: Child | None = None) -> None:
         """`child` compiles the plan of a `task` step; None: there can be none."""
-        super().__init__(findings)
+        super().__init__(plan, findings)
         self._child = child
-        self.plan = plan
-        self.defaults: Defaults = plan.defaults
         self.specs: list[StepSpec] = []
         self._numbers: dict[Any, int] = {}
         self._conflicts: dict[str, int] = {}
@@ -141,7 +110,7 @@ class Specs(Checks):
     def step(self, step: Step, place: Section) -> tuple[Kind, int, str]:
         """Kind, spec number and pool of a planned step."""
         pool = step.pool or self.defaults.pool or POOL_DEFAULT
-        if pool == POOL_SYSTEM or not _WORD.fullmatch(pool):
+        if pool == POOL_SYSTEM or not WORD.fullmatch(pool):
             why = "is for schedulers" if pool == POOL_SYSTEM else "is no name of a pool"
             self._add(place, "pool", f"{shown(pool)} {why}; write another word, such as 'default'")
         self._pool = pool
@@ -192,15 +161,21 @@ class Specs(Checks):
             return Kind(kind), self._attempted(work, kind, place)
         assert isinstance(work, Step)
         if work.approval is not None:
-            return Kind.APPROVAL, self._approval(work, work.approval, place.below("approval"))
+            return Kind.APPROVAL, self._asked(work, work.approval, place.below("approval"))
         if work.wait is not None:
-            return Kind.WAIT, self._wait(work, work.wait, place.below("wait"))
+            body = self._wait(work.wait, place.below("wait"))
+            return Kind.WAIT, StepSpec(Kind.WAIT, body, losses_max=self._losses(work), repeatable=work.repeatable)
         if work.task is not None:
             return Kind.TASK, self._task(work, work.task, place.below("task"))
         if work.call is not None:
-            return Kind.CALL, self._call(work, work.call, replace(place.below("call"), call=True))
+            body = self._call(work.call, replace(place.below("call"), call=True))
+            repeatable = "repeatable" in work.model_fields_set and work.repeatable
+            return Kind.CALL, StepSpec(Kind.CALL, body, self._pool, repeatable=repeatable, **self._tries(work))
         assert work.artifact is not None
-        return Kind.ARTIFACT, self._artifact(work, work.artifact, place)
+        body = self._artifact(work.artifact, work.id, place.below("artifact"))
+        timeout_ms = self._given_ms(work.timeout, None, place, "timeout")
+        tries = self._tries(work)
+        return Kind.ARTIFACT, StepSpec(Kind.ARTIFACT, body, timeout_ms=timeout_ms, repeatable=work.repeatable, **tries)
 
     def _not_one(self, work: Work, kinds: Sequence[str], place: Section) -> None:
         if kinds:
@@ -242,7 +217,7 @@ class Specs(Checks):
         body |= self._sandbox(work, kind, place)
         if work.evidence is not None:
             body["evidence"] = self._evidence(work, work.evidence, kind, place.below("evidence"))
-        if work.mutex is not None and not _WORD.fullmatch(work.mutex):
+        if work.mutex is not None and not WORD.fullmatch(work.mutex):
             self._add(place, "mutex", f"{shown(work.mutex)} is no name; write a word such as 'staging'")
         if work.progress is not None:
             body["progress"] = work.progress
@@ -355,23 +330,9 @@ class Specs(Checks):
         )
         return self._with_fix(spec, step, place)
 
-    def _approval(self, step: Step, approval: Approval, place: Section) -> StepSpec:
-        self.template(approval.ask, place, "ask")
-        for n, what in enumerate(approval.show):
-            if not _SHOWN.fullmatch(what):
-                hint = did_you_mean(what, ("diff",)) or "; write `diff`, `artifacts.NAME` or `files:GLOB`"
-                self._say(place.below("show", n), f"cannot show {shown(what)}{hint}")
-            elif what == "diff" and self.plan.workspace is None:
-                self._say(place.below("show", n), "cannot show a diff: the plan has no `workspace`")
-        body: dict[str, Json] = {
-            "ask": approval.ask,
-            "show": [what.removeprefix("files:") for what in approval.show],
-            "bind": approval.bind,
-        }
-        if approval.who:
-            body["who"] = list(approval.who)
-        if approval.expires is not None:
-            body["expires_ms"] = self._ms(approval.expires, place, "expires")
+    def _asked(self, step: Step, approval: Approval, place: Section) -> StepSpec:
+        """An approval, and what is done when it is refused."""
+        body = self._approval(approval, place)
         spec = StepSpec(Kind.APPROVAL, body, losses_max=self._losses(step), repeatable=step.repeatable)
         if approval.on_reject is None:
             return spec
@@ -379,214 +340,6 @@ class Specs(Checks):
         inner = place.below("on_reject", "revise", depth=1)
         rounds = self._rounds(approval.on_reject.rounds_max, revise, inner)
         return replace(spec, revise=self._owned(revise, inner), revise_rounds_max=rounds)
-
-    def _wait(self, step: Step, wait: Wait, place: Section) -> StepSpec:
-        body: dict[str, Json] = {}
-        if (wait.signal is None) == (wait.timer is None):
-            self._say(place, "a wait has either `signal` or `timer`")
-        elif wait.timer is not None:
-            body["timer_ms"] = self._ms(wait.timer, place, "timer")
-            for word in ("match", "timeout"):
-                if getattr(wait, word):
-                    self._add(place, word, "belongs to a `signal`; a timer has only its time")
-        else:
-            if not _WORD.fullmatch(str(wait.signal)):
-                self._add(place, "signal", f"{shown(wait.signal)} is no name; write a word such as 'ci.completed'")
-            self.template(wait.match, place, "match")
-            body |= {"signal": wait.signal, "match": wait.match}
-            if wait.timeout is not None:
-                body["timeout_ms"] = self._ms(wait.timeout, place, "timeout")
-        return StepSpec(Kind.WAIT, body, losses_max=self._losses(step), repeatable=step.repeatable)
-
-    def _call(self, step: Step, call: Call, place: Section) -> StepSpec:
-        for word in ("url", "body", "headers"):
-            self.template(getattr(call, word), place, word)
-        begins = call.url.split("${{", 1)[0]  # an expression may yield the rest, or all of it
-        if "${{" not in call.url and not _URL.match(call.url):
-            self._add(place, "url", f"{shown(call.url)} is no address; write https://HOST/PATH")
-        elif "@" in begins.partition("://")[2].partition("/")[0]:
-            self._add(place, "url", "holds a name or a password; write them as `secret_headers`")
-        for word in ("headers", "secret_headers"):
-            for name in getattr(call, word):
-                if not _HEADER.fullmatch(name):
-                    self._add(place, word, f"{shown(name)} is no name of a header; write letters, digits and dashes")
-                elif name.lower() in HEADERS_OURS:
-                    self._add(place, word, f"{shown(name)} is set by longtask itself; leave it out")
-        for name in {header.lower() for header in call.headers} & {header.lower() for header in call.secret_headers}:
-            self._add(place, "secret_headers", f"and headers both set {name!r}; one name, one value")
-        for name in call.secret_headers.values():
-            if not VARIABLE.fullmatch(name):
-                self._add(
-                    place,
-                    "secret_headers",
-                    "must name variables of the worker's environment, which hold the values; one of them is no name",
-                    # which is not shown: it may be the secret itself
-                )
-        body: dict[str, Json] = {"url": call.url}
-        if "body" in call.model_fields_set:
-            body["body"] = call.body
-        if call.headers:
-            body["headers"] = dict(call.headers)
-        if call.secret_headers:
-            body["secret_headers"] = dict(call.secret_headers)
-        if call.timeout is not None:
-            body["timeout_ms"] = self._ms(call.timeout, place, "timeout")
-        repeatable = step.repeatable if "repeatable" in step.model_fields_set else False
-        return StepSpec(Kind.CALL, body, pool=self._pool, repeatable=repeatable, **self._tries(step))
-
-    def _artifact(self, step: Step, artifact: Artifact, outer: Section) -> StepSpec:
-        place = outer.below("artifact")
-        given = [word for word in ("patch", "report", "files") if getattr(artifact, word) is not None]
-        if len(given) != 1:
-            self._say(place, f"an artifact is one of patch, report, files; found {' and '.join(given) or 'none'}")
-            return StepSpec(Kind.ARTIFACT)
-        what = getattr(artifact, given[0]).model_dump(exclude_none=True)
-        what.setdefault("name", step.id)
-        for word in ("name", "title"):
-            if word in what:
-                self.template(what[word], place.below(given[0]), word)
-        if not expressions.has_expression(what["name"]) and not _WORD.fullmatch(what["name"]):
-            self._add(
-                place.below(given[0]),
-                "name",
-                f"{shown(what['name'])} is no name; write letters, digits, dots and dashes",
-            )
-        for n, path in enumerate(what.get("paths", ())):
-            if path.startswith("/") or ".." in path.split("/"):
-                self._say(
-                    place.below("files", "paths", n), f"path {shown(path)} leaves the repository; write it from its top"
-                )
-        if given[0] != "report" and self.plan.workspace is None:
-            self._say(place, f"a {given[0]} artifact is made of the code, and the plan has no `workspace`")
-        return StepSpec(
-            Kind.ARTIFACT,
-            {"kind": given[0], **what},
-            timeout_ms=self._given_ms(step.timeout, None, outer, "timeout"),
-            repeatable=step.repeatable,
-            **self._tries(step),
-        )
-
-    # --- parts ---
-
-    def _below_the_top(self, globs: list[str], place: Section, word: str) -> list[str]:
-        for glob in globs:
-            if not glob.strip("/.") or glob.startswith("/") or ".." in glob.split("/"):
-                self._add(place, word, f"{shown(glob)} is no path below the top of the repository")
-        return globs
-
-    def _command(self, command: str | list[str], place: Section) -> str | list[str]:
-        if any("${{" in word for word in ([command] if isinstance(command, str) else command)):
-            self._add(
-                place,
-                "run",
-                "holds `${{ … }}`; what it yields would be read by the shell. Pass the value by `env` "
-                'and use it as "$NAME"',
-            )
-            told = [(*place.loc, "run"), *((*place.loc, "run", n) for n in range(len(command)))]
-            self.templates.update(told)  # so that nothing more is said about them
-        return command
-
-    def _environment(self, work: Work, place: Section) -> dict[str, Json]:
-        body: dict[str, Json] = {}
-        self.template(work.env, place, "env")
-        self.variables(work.env, place.where, (*place.loc, "env"))
-        if env := {**self.defaults.env, **work.env}:
-            body["env"] = env
-        if work.secrets:
-            self.variables(work.secrets, place.where, (*place.loc, "secrets"))
-            body["secrets"] = list(work.secrets)
-            for name in set(work.secrets) & env.keys():
-                self._add(place, "secrets", f"and env both set {name!r}; one name, one value")
-        return body
-
-    def _sandbox(self, work: Work, kind: str, place: Section) -> dict[str, Json]:
-        sandbox = work.sandbox or self.defaults.sandbox or "none"
-        network = self.defaults.network if work.network is None else work.network
-        if sandbox == "none":
-            if work.network is not None:
-                self._add(
-                    place, "network", "is a matter of the sandbox, and there is none; write `sandbox: bubblewrap`"
-                )
-            return {}
-        if work.inline:
-            self._add(place, "inline", "runs inside the worker: no sandbox is around it; leave one of the two out")
-        if network is False and kind == "agent":
-            runtime = self.settings(work.agent).get("runtime")
-            if runtime == ACP or (runtime in RUNTIMES and RUNTIMES[runtime].program is not None):
-                self._add(place, "network", f"runtime `{runtime}` is a program of its own and needs its model: true")
-            elif runtime in RUNTIMES and RUNTIMES[runtime].own_code:
-                self._add(place, "network", f"runtime `{runtime}` asks its model from inside of the sandbox: true")
-        return {"sandbox": sandbox, **({} if network is None else {"network": network})}
-
-    def _evidence(self, work: Work, evidence: Evidence, kind: str, place: Section) -> dict[str, Json]:
-        """Numbers are shown by a command, changes are made by what commits; a word that could not fail is a mistake."""
-        for word in ("tests_min", "coverage"):
-            if getattr(evidence, word) is not None and kind != "run":
-                self._say(
-                    place, f"{word} is read from a command, this is a step of kind {kind}; put it on a `run` step"
-                )
-        if evidence.tests_min is not None and work.progress in (None, "n/m") and not work.junit:
-            self._say(
-                place, "tests_min is read from a test runner's output; write `progress: pytest` beside it, or another"
-            )
-        commits = work.commit if work.commit is not None else kind == "agent"
-        for word in ("protect", "change"):
-            if getattr(evidence, word) and not commits:
-                self._say(place, f"{word} is about changes, and what this step changes is not committed")
-        return evidence.model_dump(exclude_none=True)
-
-    def _agent(self, agent: Agent, place: Section) -> dict[str, Json]:
-        self.template(agent.prompt, place, "prompt")
-        settings = self.settings(agent)
-        self.agent_settings(agent, place)
-        if agent.subagents is None and SPAWN in (agent.tools or ()):
-            self._add(place, "tools", f"names `{SPAWN}`; that an agent may give out work, `subagents: {{max: 4}}` says")
-        if agent.recording is not None:
-            self.template(agent.recording, place, "recording")
-        if settings.get("runtime") is None:
-            known = ", ".join(RUNTIMES)
-            self._say(
-                place,
-                f"no agent runtime is named; write `runtime` here or in `defaults.agent` (this version knows {known})",
-            )
-        elif settings["runtime"] == "recorded" and "recording" not in settings:
-            self._say(place, "runtime `recorded` replays a recording; name its file: `recording: PATH`")
-        return {"prompt": agent.prompt, **_bounded(settings)}
-
-    def agent_settings(self, agent: AgentDefaults, place: Section) -> None:
-        """What must hold of an agent's runtime and tools, in a step or in the defaults."""
-        runtime = agent.runtime
-        if runtime is not None and runtime not in RUNTIMES:
-            hint = did_you_mean(runtime, RUNTIMES) or f"; this version knows {', '.join(RUNTIMES)}"
-            self._add(place, "runtime", f"{shown(runtime)} is not known{hint}")
-        entry = RUNTIMES.get(str(self.settings(agent).get("runtime")))
-        if agent.notes and entry is not None and not entry.notes:
-            able = ", ".join(f"`{name}`" for name, entry in RUNTIMES.items() if entry.notes)
-            self._add(place, "notes", f"are kept by {able} only")
-        for word in ("tools", "ask", "deny"):
-            rules = getattr(agent, word) or ()
-            if rules and entry is not None and not entry.heeds_rules:
-                self._add(place, word, "would not hold: a graph calls its tools itself; ask by `interrupt` in it")
-            for n, rule in enumerate(rules):
-                self._rule(rule, place.below(word, n), any_tool=entry is not None and entry.own_code)
-
-    def _rule(self, rule: str, place: Section, *, any_tool: bool) -> None:
-        try:
-            tool, _ = parse(rule)
-        except ValueError as error:
-            self._say(place, str(error))
-            return
-        if not any_tool and "*" not in tool and "." not in tool and tool not in TOOLS:
-            hint = did_you_mean(tool, TOOLS) or f"; there are {', '.join(TOOLS)}"
-            self._say(place, f"tool {shown(tool)} is not known{hint}")
-
-    def settings(self, agent: AgentDefaults | None) -> dict[str, Json]:
-        """What is set of an agent beside its prompt: by the step, else by the defaults."""
-        out: dict[str, Json] = {}
-        for source in (self.defaults.agent, agent):
-            if source is not None:
-                out |= source.model_dump(include=set(AgentDefaults.model_fields), exclude_none=True)
-        return named(out)
 
     def _conflict(self, agent: Agent | None) -> int | None:
         """The spec that resolves a merge conflict; None without any agent: then a person is asked."""
@@ -601,7 +354,7 @@ class Specs(Checks):
                 kind=Kind.AGENT,
                 body={
                     "prompt": CONFLICT_PROMPT,
-                    **_bounded(settings),
+                    **bounded(settings),
                     **({"env": self.defaults.env} if self.defaults.env else {}),
                 },
                 pool=self._pool,
@@ -625,15 +378,3 @@ class Specs(Checks):
             if given is not None:
                 return given
         return LOSSES_MAX
-
-
-def _bounded(settings: dict[str, Json]) -> dict[str, Json]:
-    """Limits as the machine counts them: tokens, millionths of a dollar; requests are the agent's own."""
-    given = settings.get("limits")
-    if not isinstance(given, dict):
-        return settings
-    limits: dict[str, Json] = {"tokens": given["tokens"]} if "tokens" in given else {}
-    limits |= {"micros": round(float(str(given["cost_usd"])) * 1_000_000)} if "cost_usd" in given else {}
-    requests = {"requests_max": given["requests"]} if "requests" in given else {}
-    others = {name: value for name, value in settings.items() if name != "limits"}
-    return {**others, **({"limits": limits} if limits else {}), **requests}

@@ -1,7 +1,7 @@
 """The step: what it does (`run`, `function`, `agent`, `approval`, `wait`, `artifact`, `call`) and when and how often.
 
-Shapes only.  What must hold between words (exactly one kind, which word fits which kind) is checked in specs.py,
-where all of it is told at once.  The descriptions go into the JSON Schema: they are what an editor shows.
+Shapes only.  What must hold between words (exactly one kind, which word fits which kind) is checked in specs.py and
+bodies.py, where all of it is told at once.  The descriptions go into the JSON Schema: they are what an editor shows.
 """
 
 from __future__ import annotations
