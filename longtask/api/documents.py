@@ -217,7 +217,7 @@ class Forked(Acted):
 class Foreseen(Shape):
     """Keys of steps of the plan, stage by stage."""
 
-    act: str = Field(description="fork, retry or reject.", examples=["fork"])
+    act: str = Field(description="fork, retry, edit or reject.", examples=["fork"])
     step: str = Field(examples=["migrate"])
     again: list[str] = Field(description="These have been begun, and run again.")
     begins: list[str] = Field(description="These have not been begun, and are to run.")

@@ -12,6 +12,7 @@ import typer
 
 from longtask.cli.act import told
 from longtask.cli.background import ensure_worker
+from longtask.cli.fork import foresee
 from longtask.cli.help import commands
 from longtask.cli.session import TASK, Session
 from longtask.cli.taken import by_hand, drop_folder, make_folder, resolved
@@ -78,6 +79,9 @@ def register(app: typer.Typer) -> None:
         retry: Annotated[int | None, typer.Option(metavar="N", help="how often to try again", min=0)] = None,
         file: Annotated[str | None, typer.Option("-f", "--file", help="any other words of a step, as YAML")] = None,
         again: Annotated[bool, typer.Option("--retry-now", help="and take it up again at once")] = False,
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="only tell what will run again, and what stays")
+        ] = False,
     ) -> int:
         """Say anew what a step does, from its next attempt on.
 
@@ -88,8 +92,12 @@ def register(app: typer.Typer) -> None:
             longtask edit @last backend --prompt "Keep the old endpoint as well." --retry-now
             longtask edit @last tests --run "pytest -q -x" --timeout 1h
             longtask edit @last tests -f words.yaml
+            longtask edit @last backend --dry-run
         """
         session: Session = ctx.obj
+        if dry_run:
+            found = session.task(task)
+            return foresee(session, Ref(found.id, session.step(found, step).key), "edit")
         session.outside_only("edit")
         found = session.task(task)
         row = session.step(found, step)

@@ -220,7 +220,7 @@ def done(task: str, step: str, *, outputs: Mapping[str, Any] | None = None) -> R
     return post(path("tasks", task, "steps", step, "done"), document, {"outputs": outputs})
 
 
-def foresee(task: str, step: str, act: Literal["fork", "retry", "reject"]) -> Request[d.Foreseen]:
+def foresee(task: str, step: str, act: Literal["fork", "retry", "edit", "reject"]) -> Request[d.Foreseen]:
     """What an act on a step would make stale; nothing is done."""
     return get(path("tasks", task, "steps", step, "foreseen", query={"act": act}), document)
 

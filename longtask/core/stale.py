@@ -2,6 +2,7 @@
 
     by_fork      a fork: what has completed and is done again, and what is kept
     by_retry     a retry: what comes back by itself (SEMANTICS rules 4, 5)
+    by_edit      other words for a step: itself, and what comes back with it if it has ended badly
     by_reject    a rejection: what is asked again, or skipped (rules 3, 8, 46)
 
 All of it follows from rows and edges as they are; what moves meanwhile may change it.
@@ -80,6 +81,14 @@ def by_retry(rows: Mapping[str, Step], edges: Iterable[Edge], step: Step) -> For
                 back.add(key)
                 spread.append(key)
     return _foreseen(step, rows, [rows[key] for key in back], ())
+
+
+def by_edit(rows: Mapping[str, Step], edges: Iterable[Edge], step: Step) -> Foreseen:
+    """Nothing has read what an open step has not handed over yet: only its own attempts become stale.  One that was
+    skipped begins when that is taken back which it was skipped for, and not by an edit."""
+    if step.state in (S.FAILED, S.CANCELLED):
+        return by_retry(rows, edges, step)
+    return _foreseen(step, rows, [step] if step.open else [], ())
 
 
 def by_reject(task: Task, rows: Mapping[str, Step], edges: Iterable[Edge], step: Step, spec: StepSpec) -> Foreseen:

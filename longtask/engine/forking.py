@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 
-from longtask.core import decide, stale
+from longtask.core import decide, hands, stale
 from longtask.core.errors import NotFound, Refused
 from longtask.core.events import Event
 from longtask.core.fork import Forked, begin_late, forkable, forked, point, submission, submitted
@@ -19,7 +19,7 @@ from longtask.store.contract import Ref, Store
 from .submitting import Submission, Submitting
 from .writing import write
 
-ACTS = ("fork", "retry", "reject")
+ACTS = ("fork", "retry", "edit", "reject")
 PAGE = 1_000  # rows and events that are read at once; nothing is locked
 
 
@@ -134,10 +134,14 @@ class Forking:
             rows = {row.key: row for row in self._rows(ref.task_id)}
             return stale.by_reject(task, rows, self._edges(ref.task_id), step, spec)
         asks = step.state is StepState.WAITING and step.waiting_for is WaitingFor.USER  # to try again is its answer
-        if not asks:
+        ended = step.state in (StepState.FAILED, StepState.CANCELLED)
+        if act == "edit" and not ended:
+            hands.edit(task, step, step.spec, "", (), 0)
+        elif not asks:
             decide.retry(task, step, "")
         rows = {row.key: row for row in self._rows(ref.task_id)}
-        return stale.by_retry(rows, self._edges(ref.task_id), step)
+        by = stale.by_edit if act == "edit" else stale.by_retry
+        return by(rows, self._edges(ref.task_id), step)
 
     def _rows(self, task_id: str) -> Iterator[Step]:
         after = ""

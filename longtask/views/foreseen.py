@@ -36,6 +36,8 @@ def foreseen_lines(seen: JsonMap) -> Iterator[str]:
         yield f"a fork from {step} is a new task{begins}; this one stays as it is"
     elif act == "retry":
         yield f"{step} is taken up again, in place"
+    elif act == "edit":
+        yield f"{step} does from its next attempt on what is said anew"
     elif seen["revised"]:
         yield f"a revision is put in front of {step}, which then asks again"
     elif seen["asks"]:

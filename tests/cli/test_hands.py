@@ -101,6 +101,8 @@ def test_a_failed_step_is_edited_and_taken_up_again(failed: Shell):
     assert "'commit' cannot be edited" in failed("edit", "@last", "one", "-f", str(words), code=2).err
     assert "give the words" in failed("edit", "@last", "one", "--retry-now", code=2).err
     failed("edit", "@last", "last", "--run", "echo fine", "--timeout", "5m", code=1)  # its task has failed
+    seen = failed("edit", "@last", "one", "--dry-run").out
+    assert "runs again: one" in seen and "is to run: last" in seen
     failed("edit", "@last", "one", "--run", "echo fine", "--retry-now")
     failed("watch", "@last", code=1)  # there is no b.txt
     failed("edit", "@last", "last", "--run", "echo fine", "--retry-now")

@@ -269,6 +269,17 @@ def test_what_a_retry_brings_back_is_named_and_refused_as_the_retry_is(world: Wo
         world.desk.foresee(world.ref("b"), "retry")
 
 
+def test_what_an_edit_makes_stale_is_named_and_refused_as_the_edit_is(world: World):
+    plan = (step("a"), step("b", needs=["a"]), step("c", stage=2), step("d"))
+    world.submit(*plan, acts={"a": [Failed("no")]})
+    assert world.desk.foresee(world.ref("b"), "edit").begins == ("b",), "nothing has read yet what it hands over"
+    world.run()
+    said = world.desk.foresee(world.ref("a"), "edit")
+    assert (said.again, said.begins, said.kept) == (("a",), ("b", "c"), ("d",))
+    with pytest.raises(Refused, match="never runs again"):
+        world.desk.foresee(world.ref("d"), "edit")
+
+
 def test_bytes_that_were_taken_over_stay_when_the_source_is_pruned(tmp_path):
     house = House(tmp_path)
     value, named, lost = (

@@ -69,7 +69,7 @@ def router(server: Server) -> APIRouter:
         caller: Viewer,
         task: TaskName,
         step: StepKey,
-        act: Annotated[Literal["fork", "retry", "reject"], Query(description="What is about to be done.")],
+        act: Annotated[Literal["fork", "retry", "edit", "reject"], Query(description="What is about to be done.")],
     ) -> Document:
         """Name what an act on a step would make stale: what runs again, what comes back, what will not run."""
         return Document(foreseen(seen_task(server, task, caller), step, act))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from longtask.cli import hands
+from longtask.cli.fork import say_foreseen
 from longtask.cli.remote.act import _told
 from longtask.cli.session import Session
 from longtask.client.client import Client
@@ -37,7 +38,10 @@ def edit(
     retry: int | None,
     file: str | None,
     again: bool,
+    dry_run: bool,
 ) -> int:
+    if dry_run:
+        return say_foreseen(session, client.foresee(task, step, "edit"))
     session.outside_only("edit")
     words: dict[str, Json] = hands.words_of(prompt, run, timeout, retry, file)
     acted = client.edit(task, step, words, retry=again)

@@ -2324,7 +2324,7 @@ export interface components {
         Foreseen: {
             /**
              * Act
-             * @description fork, retry or reject.
+             * @description fork, retry, edit or reject.
              * @example fork
              */
             act: string;
@@ -5912,7 +5912,7 @@ export interface operations {
         parameters: {
             query: {
                 /** @description What is about to be done. */
-                act: "fork" | "retry" | "reject";
+                act: "fork" | "retry" | "edit" | "reject";
             };
             header?: never;
             path: {

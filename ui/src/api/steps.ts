@@ -74,7 +74,7 @@ export function cancelStep(task: string, step: string) {
   );
 }
 
-export type ForeseenAct = "fork" | "retry" | "reject";
+export type ForeseenAct = "fork" | "retry" | "edit" | "reject";
 
 /** What an act would make stale; asked when somebody is about to do it, and good for no longer. */
 export function foreseenQuery(task: string, step: string, act: ForeseenAct) {

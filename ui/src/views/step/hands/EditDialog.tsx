@@ -8,6 +8,7 @@ import { Asked } from "@/parts/Asked";
 import { useAct } from "@/parts/act";
 import { Dialog } from "@/parts/Dialog";
 import { Field, TextField } from "@/parts/Field";
+import { Foreseen } from "@/parts/Foreseen";
 import { t } from "@/texts/texts";
 import { standsStill } from "./may";
 import { fieldsOf, saidAnew } from "./words";
@@ -94,6 +95,7 @@ function Editing({ task, step, words, onClose }: Props & { words: Words }) {
           {failed ? <span className="text-muted">{t.hands.againNeeded}</span> : null}
         </label>
       ) : null}
+      <Foreseen task={task.id} step={step.key} act="edit" />
     </ActDialog>
   );
 }

@@ -26,6 +26,7 @@ function answerAll(more: Answers = {}) {
   return answerWith({
     "GET /v1/whoami": { name: "ann", roles: ["operator"], workspaces: null, token: null },
     [`GET ${STEP}`]: { ...aDetail(), words: WORDS },
+    [`GET ${STEP}/foreseen`]: { again: ["tests"], begins: ["deliver"], skipped: [], kept: [], gone: [], items_kept: {} },
     [`POST ${STEP}/edit`]: ACTED,
     [`POST ${STEP}/take`]: ACTED,
     [`POST ${STEP}/give-back`]: ACTED,
@@ -45,6 +46,7 @@ test("what a step is to do stands in the form, and only what is said anew is sen
   await user.click(await screen.findByRole("button", { name: "Edit" }));
   const dialog = await screen.findByRole("dialog");
   expect(await within(dialog).findByText(/counts from the next attempt on/)).toBeTruthy();
+  expect(await within(dialog).findByText("deliver")).toBeTruthy();
   const command = within(dialog).getByLabelText<HTMLTextAreaElement>("Command");
   expect(command.value).toBe("pytest -q");
   const edit = within(dialog).getByRole<HTMLButtonElement>("button", { name: "Edit" });
