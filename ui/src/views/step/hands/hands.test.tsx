@@ -26,7 +26,14 @@ function answerAll(more: Answers = {}) {
   return answerWith({
     "GET /v1/whoami": { name: "ann", roles: ["operator"], workspaces: null, token: null },
     [`GET ${STEP}`]: { ...aDetail(), words: WORDS },
-    [`GET ${STEP}/foreseen`]: { again: ["tests"], begins: ["deliver"], skipped: [], kept: [], gone: [], items_kept: {} },
+    [`GET ${STEP}/foreseen`]: {
+      again: ["tests"],
+      begins: ["deliver"],
+      skipped: [],
+      kept: [],
+      gone: [],
+      items_kept: {},
+    },
     [`POST ${STEP}/edit`]: ACTED,
     [`POST ${STEP}/take`]: ACTED,
     [`POST ${STEP}/give-back`]: ACTED,
