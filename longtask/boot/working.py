@@ -21,7 +21,8 @@ from longtask.core.policy import LEASE_MS
 from longtask.store.contract import WorkerRow
 
 if TYPE_CHECKING:
-    from longtask.engine.dispatch import Dispatch, Runtime
+    from longtask.engine.claiming import Runtime
+    from longtask.engine.dispatch import Dispatch
     from longtask.engine.dispatcher import Dispatcher, Elsewhere, Presence
     from longtask.engine.loop import Loop
     from longtask.engine.scheduler import Scheduler

@@ -41,8 +41,8 @@ from longtask.core.model import Json, JsonMap, Stopped
 from longtask.core.policy import LEASE_MS
 from longtask.engine import wire
 from longtask.engine.attempt import monotonic_ms
-from longtask.engine.dispatch import bounded, masked
 from longtask.engine.dispatcher import BrokenReport, Claimed, Held, Report, Reported, Round, Wanted
+from longtask.engine.outcomes import bounded, masked
 from longtask.steps.contract import Assignment
 from longtask.store.contract import Beat, Checkpoint, Chunk, JournalRow, Ref, WorkerRow
 

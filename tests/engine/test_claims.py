@@ -12,7 +12,7 @@ from tests.engine.world import HANG, LEASE_MS, World, step
 
 
 def claim(world: World, name: str = "other", pool: str = "default", limit: int = 1) -> list[str]:
-    found = world.dispatch.claim(name, pool, limit, lambda spec: None)
+    found = world.dispatch.claim(name, pool, limit)
     return [f"{world.store.get_task(c.task.id).name}/{c.step.key}" for c in found]
 
 

@@ -45,7 +45,7 @@ def work_of(world: World, call: Callable[[], Any]) -> int:
 
 
 def claim(world: World, limit: int = 1) -> list[str]:
-    found = world.dispatch.claim("w", "default", limit, lambda spec: None)
+    found = world.dispatch.claim("w", "default", limit)
     return [world.store.get_task(c.task.id).name for c in found]
 
 

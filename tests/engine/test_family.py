@@ -230,7 +230,7 @@ def test_a_creation_that_comes_late_makes_no_second_child(world: World):
 def test_a_zombie_of_a_cancelled_step_makes_no_child(world: World):
     """Case 49."""
     world.submit(parent())
-    claimed = world.dispatch.claim("zombie", "system", 1, lambda spec: None)
+    claimed = world.dispatch.claim("zombie", "system", 1)
     assert [one.step.key for one in claimed] == ["x"]
     ref = Ref(world.tasks[0], "x")
     world.desk.cancel_step(ref, "ann")
@@ -464,7 +464,7 @@ def test_no_turn_begins_once_a_task_above_has_spent_its_budget_told_or_not(world
     world.settle()
     assert world.store.get_step(ref).state == world.store.get_step(other).state == "ready"
     assert world.store.get_step(ref).failures == 0
-    assert str(top(world).state) == "active" and world.dispatch.claim("w", "default", 5, lambda spec: None) == []
+    assert str(top(world).state) == "active" and world.dispatch.claim("w", "default", 5) == []
     world.desk.raise_budget(world.tasks[0], "ann", micros=100)
     world.settle()
     assert world.store.get_task(grandchild.id).pauses == 0

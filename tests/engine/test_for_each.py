@@ -52,7 +52,7 @@ def test_continue_holds_null_in_place_and_a_list_of_failures(world: World):  # (
 
 def test_a_late_expansion_in_a_cancelled_task_is_refused(world: World):  # (34)
     world.submit(for_each("x", [1, 2, 3]))
-    claimed = world.dispatch.claim("w1", "system", 1, lambda spec: None)
+    claimed = world.dispatch.claim("w1", "system", 1)
     world.desk.cancel(world.tasks[0], "ann")
     world.scheduler.tick()
     with pytest.raises(Refused, match="is being cancelled"):

@@ -185,7 +185,7 @@ def test_who_ends_while_queueing_queues_no_more(world: World, end: str):
 
 
 def claim(world: World, pool: str) -> list[str]:
-    return [c.step.key for c in world.dispatch.claim("other", pool, 5, lambda spec: None)]
+    return [c.step.key for c in world.dispatch.claim("other", pool, 5)]
 
 
 def test_a_call_that_nobody_follows_lets_the_next_one_be_called(world: World):

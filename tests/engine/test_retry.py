@@ -25,7 +25,7 @@ def test_a_retried_step_that_ends_before_its_recall_is_told_keeps_the_task_open(
     world.submit(step("a"), step("b", needs=["a"]), acts={"a": [NO, Done()]})
     assert world.run() == "failed"
     world.desk.retry(world.ref("a"), "ann")
-    claimed = world.dispatch.claim("w1", "default", 1, lambda spec: None)
+    claimed = world.dispatch.claim("w1", "default", 1)
     assert [c.step.key for c in claimed] == ["a"]
     world.dispatch.report(world.ref("a"), 2, Done())
     assert world.task.state == "active"
@@ -51,7 +51,7 @@ def test_a_retry_that_succeeds_opens_the_gate_once_and_leaves_what_did_not_heed(
 def test_a_retry_in_the_middle_of_a_telling_pass_leaves_every_counter_right(world: World):  # (17c)
     many = [step(f"d{n:04}", needs=["a"]) for n in range(1_100)]
     world.submit(step("a"), *many, acts={"a": [NO, Done()]})
-    claimed = world.dispatch.claim("w1", "default", 1, lambda spec: None)
+    claimed = world.dispatch.claim("w1", "default", 1)
     world.dispatch.report(claimed[0].ref, 1, NO)  # tells the first 500
     assert world.row("a").telling == "veto"
     world.audit()
@@ -65,9 +65,9 @@ def test_a_retry_in_the_middle_of_a_telling_pass_leaves_every_counter_right(worl
 
 def test_a_retry_before_the_failure_was_told_skips_nobody(world: World, monkeypatch: pytest.MonkeyPatch):  # (18)
     world.submit(step("a"), step("b", needs=["a"]), acts={"a": [NO, Done()]})
-    claimed = world.dispatch.claim("w1", "default", 1, lambda spec: None)
+    claimed = world.dispatch.claim("w1", "default", 1)
     with monkeypatch.context() as patch:
-        patch.setattr("longtask.engine.dispatch.settle_quietly", lambda w, key: False)
+        patch.setattr("longtask.engine.reporting.settle_quietly", lambda w, key: False)
         world.dispatch.report(claimed[0].ref, 1, NO)
     assert world.states("a", "b") == ["failed", "blocked"]
     world.desk.retry(world.ref("a"), "ann")

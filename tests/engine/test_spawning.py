@@ -159,7 +159,7 @@ def test_nor_give_out_the_same_call_twice(world: World):
 
 
 def test_nor_can_it_go_on_for_ever(world: World, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("longtask.engine.dispatch.EXPANSIONS_MAX", 2)
+    monkeypatch.setattr("longtask.engine.reporting.EXPANSIONS_MAX", 2)
     world.submit(lead(), acts={"x": [gives_out(world, 1, 1, 1)], "x[[]*": [answers]})
     assert world.run() == "failed"
     assert (expansions(world), world.row("x").attempt) == ([1, 1], 3)

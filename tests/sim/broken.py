@@ -26,6 +26,7 @@ class Mutant:
 
 DECIDE, MACHINE, SETTLE = "longtask.core.decide", "longtask.core.machine", "longtask.core.settle"
 DISPATCH, SETTLING, WORKER = "longtask.engine.dispatch", "longtask.engine.settling", "longtask.engine.worker"
+CLAIMING, REPORTING = "longtask.engine.claiming", "longtask.engine.reporting"
 MERGING, DESK, WRITING = "longtask.engine.merging", "longtask.engine.desk", "longtask.engine.writing"
 SCHEDULER = "longtask.engine.scheduler"
 FENCED = " and l.attempt = :attempt"
@@ -117,7 +118,7 @@ MUTANTS = (
     ),
     Mutant(
         "early signal lost",
-        DISPATCH,
+        REPORTING,
         "            signal = earliest_fitting(w, step, outcome.question)",
         "            signal = None",
         {"kinds": ("wait", "run"), "people": 80, "person": "signal"},
@@ -285,10 +286,11 @@ MUTANTS = (
     ),
     Mutant(
         "mutex handed past those who queue",
-        DISPATCH,
+        REPORTING,
         "            if not view.free or not w.frees(name):",
         "            if view.holder is not None or not w.frees(name):\n                return None\n"
-        "            view = MutexView()\n            if not w.frees(name):",
+        "            from longtask.core.model import MutexView\n            view = MutexView()\n"
+        "            if not w.frees(name):",
         QUEUES,
     ),
     Mutant(
@@ -327,14 +329,14 @@ MUTANTS = (
     ),
     Mutant(
         "later spawn answered with the first's ends",
-        DISPATCH,
+        CLAIMING,
         "decide.item_key(step.key, index, step.expansion)",
         "decide.item_key(step.key, index, 1)",
         SPAWNS,
     ),
     Mutant(
         "spawn of another run taken for its own",
-        DISPATCH,
+        CLAIMING,
         '        if step.listing["run"] != step.run:',
         "        if False:",
         SPAWNS
@@ -508,6 +510,8 @@ MUTANTS = (
         "child created by a zombie",
         DISPATCH,
         "        with self._store.group():\n            self._store.ahead([report.ref",
+        "        import json\n"
+        "        from longtask.core.model import SubTask\n"
         "        for report in reports:\n"
         "            if isinstance(report.outcome, SubTask):\n"
         "                from longtask.core.family import child_id\n"
@@ -517,7 +521,7 @@ MUTANTS = (
         "                child = child_id(task_id, key, report.attempt, self._store.now())\n"
         "                body = json.dumps({'spec': made.spec, 'inputs': {}})\n"
         "                row = ErrandRow(0, task_id, key, 'create', child, 0, 0, 0, body)\n"
-        "                Family(self._store, self._scopes, self._expressions).act(row)\n"
+        "                Family(self._store, self._reports._scopes, self._reports._expressions).act(row)\n"
         "        with self._store.group():\n            self._store.ahead([report.ref",
         FAMILY | {"person": "cancel_step", "people": 80, "freeze": 10},
     ),
