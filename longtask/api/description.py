@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from longtask.api import documents
+from longtask.api.documents import acts, approvals, code, events, installation, shape, steps, tasks
 from longtask.api.idempotency import HEADER
 from longtask.api.problems import MEDIA_TYPE
 
@@ -51,6 +51,7 @@ PLAN = {
         {"id": "review", "needs": ["tests"], "approval": {"ask": "Does this look right?", "show": ["diff"]}},
     ],
 }
+NOUNS = (acts, approvals, code, events, installation, shape, steps, tasks)
 RETURNED = "same answer again; 409 while the first is being carried out; 422 for another body"
 
 
@@ -68,8 +69,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas |= _problem() | _plan()
-    for name, example in documents.EXAMPLES.items():
-        schemas[name]["examples"] = [example]
+    for noun in NOUNS:
+        for name, example in noun.EXAMPLES.items():
+            schemas[name]["examples"] = [example]
     components["schemas"] = dict(sorted(schemas.items()))
     components["responses"] = {
         "Problem": {
@@ -124,7 +126,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
 
 
 def _problem() -> dict[str, Any]:
-    return _hoisted("Problem", documents.Problem.model_json_schema(), "")
+    return _hoisted("Problem", shape.Problem.model_json_schema(), "")
 
 
 def _plan() -> dict[str, Any]:

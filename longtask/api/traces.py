@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from longtask.api.documents import Instant, Shape, answers
+from longtask.api.documents.shape import Instant, Shape, answers
 from longtask.api.problems import Document
 from longtask.api.server import Server
 from longtask.api.sight import TaskName, Viewer, seen_task

@@ -11,8 +11,8 @@ import types
 import pytest
 
 from longtask import AsyncClient, Client
-from longtask.api import documents as shapes
-from longtask.api.callbacks import shapes as more_shapes
+from longtask.api.callbacks import shapes
+from longtask.api.description import NOUNS
 from longtask.api.problems import KINDS, OF_HTTP
 from longtask.api.routes import access, turns
 from longtask.client import documents, v1
@@ -31,9 +31,7 @@ TYPED = [
 
 @pytest.mark.parametrize("typed", TYPED, ids=lambda found: found.__name__)
 def test_documents_have_the_keys_that_the_server_tells(typed):
-    [shape] = {
-        found for where in (shapes, more_shapes, access, turns) if (found := getattr(where, typed.__name__, None))
-    }
+    [shape] = {found for where in (*NOUNS, shapes, access, turns) if (found := getattr(where, typed.__name__, None))}
     assert typed.__required_keys__ | typed.__optional_keys__ == set(shape.model_fields)
 
 

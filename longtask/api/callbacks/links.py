@@ -19,7 +19,7 @@ from pydantic import Field
 from longtask import boot
 from longtask.api.access.caller import Role
 from longtask.api.callbacks import page, shapes
-from longtask.api.documents import answers
+from longtask.api.documents.shape import answers
 from longtask.api.problems import MEDIA_TYPE, Document, Problem
 from longtask.api.server import Server
 from longtask.api.sight import Approver, Body, Name, StepKey, TaskName, seen_step, seen_task

@@ -14,7 +14,7 @@ from pydantic import Field
 from longtask.api.callbacks import forges, links, shapes, webhooks
 from longtask.api.callbacks.forges import Completed, Heard
 from longtask.api.callbacks.secrets import SETTING, HookSecrets
-from longtask.api.documents import answers
+from longtask.api.documents.shape import answers
 from longtask.api.problems import Document, Problem
 from longtask.api.server import Server
 from longtask.api.sight import NAME_MAX, Body, Name, Operator, seen_task

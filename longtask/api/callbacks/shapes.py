@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from longtask.api.documents import TASK_ID, Acted, Instant, Page, Shape
+from longtask.api.documents.acts import Acted
+from longtask.api.documents.shape import TASK_ID, Instant, Page, Shape
 
 TOKEN = "eyJhIjoxfQ.c2VhbA"
 

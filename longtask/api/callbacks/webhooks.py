@@ -9,7 +9,7 @@ from pydantic import Field
 
 from longtask.api.access.caller import Caller
 from longtask.api.callbacks import shapes
-from longtask.api.documents import answers
+from longtask.api.documents.shape import answers
 from longtask.api.problems import Document
 from longtask.api.server import Server
 from longtask.api.sight import NAME_MAX, Admin, Body, Limit, Name, Number, page

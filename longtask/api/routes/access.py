@@ -7,10 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
-from longtask.api import documents
 from longtask.api.access.caller import caller_of
 from longtask.api.access.tokens import EXPIRES_MS, GRACE_MS, Tokens
-from longtask.api.documents import answers
+from longtask.api.documents.shape import TASK_ID, Instant, Page, Shape, answers
 from longtask.api.problems import Document, Problem
 from longtask.api.server import Server
 from longtask.api.sight import Admin, Body, Limit, Name, page, whole
@@ -35,45 +34,45 @@ class Rotation(Body):
     expires_ms: Ms | None = Field(default=EXPIRES_MS, description="From now; null: never.")
 
 
-class Who(documents.Shape):
+class Who(Shape):
     name: str = Field(examples=["ann"])
     roles: list[str] = Field(examples=[["approver", "operator"]])
     workspaces: list[str] | None = Field(description="null: all.")
     token: str | None = Field(description="The id of the token; null: none was needed.")
 
 
-class TokenEntry(documents.Shape):
+class TokenEntry(Shape):
     id: str = Field(examples=["4k2m9x1b7q"])
     name: str = Field(examples=["ann"])
     roles: list[str] = Field(examples=[["operator"]])
     workspaces: list[str] | None = Field(description="null: all.")
     good: bool
     created_by: str
-    created_at: documents.Instant
-    expires_at: documents.Instant | None
-    revoked_at: documents.Instant | None
-    used_at: documents.Instant | None = Field(description="Right within a minute.")
+    created_at: Instant
+    expires_at: Instant | None
+    revoked_at: Instant | None
+    used_at: Instant | None = Field(description="Right within a minute.")
 
 
 class MadeToken(TokenEntry):
     token: str = Field(description="What its bearer sends; seen this once.")
 
 
-class AuditEntry(documents.Shape):
+class AuditEntry(Shape):
     id: str
-    at: documents.Instant
+    at: Instant
     who: str = Field(examples=["ann"])
     token: str | None
     address: str = Field(examples=["192.0.2.7"])
     action: str = Field(examples=["POST /v1/tasks/{task}/cancel"])
-    task: str | None = Field(examples=[documents.TASK_ID])
+    task: str | None = Field(examples=[TASK_ID])
     step: str | None
     status: int | None = Field(description="Of the answer; null: the server ended before it was known.")
     outcome: str | None = Field(description="Of a refusal, the type of its problem.", examples=["refused"])
 
 
-TokenPage = documents.Page[TokenEntry]
-AuditPage = documents.Page[AuditEntry]
+TokenPage = Page[TokenEntry]
+AuditPage = Page[AuditEntry]
 
 
 def router(server: Server) -> APIRouter:

@@ -11,9 +11,11 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from longtask.api import documents, etags
+from longtask.api import etags
 from longtask.api.access.caller import Caller
-from longtask.api.documents import answers
+from longtask.api.documents.acts import Acted
+from longtask.api.documents.approvals import Approval, ApprovalPage
+from longtask.api.documents.shape import answers
 from longtask.api.problems import Document, Problem
 from longtask.api.server import Server
 from longtask.api.sight import Approver, Body, Limit, Name, StepKey, TaskName, Text, Viewer, page, seen_step, seen_task
@@ -48,7 +50,7 @@ def router(server: Server) -> APIRouter:
     routes = APIRouter(tags=["approvals"])
     store, desk = server.parts.store, server.parts.desk
 
-    @routes.get("/approvals", responses=answers(documents.ApprovalPage))
+    @routes.get("/approvals", responses=answers(ApprovalPage))
     def list_approvals(
         caller: Viewer,
         mine: Annotated[bool, Query(description="Only what the caller may decide; else all that is asked.")] = True,
@@ -68,7 +70,7 @@ def router(server: Server) -> APIRouter:
                 break
         return Document(page(found, None))
 
-    @routes.get("/tasks/{task}/approvals", responses=answers(documents.ApprovalPage))
+    @routes.get("/tasks/{task}/approvals", responses=answers(ApprovalPage))
     def list_approvals_of_task(caller: Viewer, task: TaskName, limit: Limit = 100) -> Document:
         """List what a task asks."""
         found = seen_task(server, task, caller)
@@ -77,7 +79,7 @@ def router(server: Server) -> APIRouter:
 
     @routes.get(
         "/tasks/{task}/steps/{step}/approval",
-        responses={**answers(documents.Approval), 304: etags.UNCHANGED},
+        responses={**answers(Approval), 304: etags.UNCHANGED},
         openapi_extra={"parameters": [etags.IF_NONE_MATCH]},
     )
     def show_approval(caller: Viewer, request: Request, task: TaskName, step: StepKey) -> Response:
@@ -93,7 +95,7 @@ def router(server: Server) -> APIRouter:
 
     @routes.post(
         "/tasks/{task}/steps/{step}/approval",
-        responses=answers(documents.Acted),
+        responses=answers(Acted),
         openapi_extra={"parameters": [etags.IF_MATCH]},
     )
     async def decide_approval(

@@ -15,10 +15,11 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import FileResponse
 from starlette.types import Receive, Scope, Send
 
-from longtask.api import documents, etags
+from longtask.api import etags
 from longtask.api.access.caller import Caller
 from longtask.api.access.policy import ARCHIVE_TYPES
-from longtask.api.documents import answers
+from longtask.api.documents import acts
+from longtask.api.documents.shape import answers
 from longtask.api.problems import Document, Problem
 from longtask.api.routes.artifacts import BYTES, CONTENT, RANGE_HEADER, check_range, guarded
 from longtask.api.server import Server
@@ -105,7 +106,7 @@ def router(server: Server) -> APIRouter:
     @routes.post(
         "/archives",
         status_code=201,
-        responses=answers(documents.Imported, status=201),
+        responses=answers(acts.Imported, status=201),
         openapi_extra={"requestBody": {"required": True, "content": {BYTES: CONTENT["*/*"]}}},
     )
     def import_task(caller: Operator, request: Request, file: Annotated[Path, Depends(_received)]) -> Document:

@@ -11,8 +11,9 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 
-from longtask.api import documents, etags
-from longtask.api.documents import answers
+from longtask.api import etags
+from longtask.api.documents.code import ArtifactPage
+from longtask.api.documents.shape import answers
 from longtask.api.problems import Document, Problem
 from longtask.api.server import Server
 from longtask.api.sight import NAME_MAX, TaskName, Viewer, page, seen_task
@@ -40,7 +41,7 @@ def router(server: Server) -> APIRouter:
     routes = APIRouter(tags=["artifacts"])
     parts = server.parts
 
-    @routes.get("/tasks/{task}/artifacts", responses=answers(documents.ArtifactPage))
+    @routes.get("/tasks/{task}/artifacts", responses=answers(ArtifactPage))
     def list_artifacts(
         caller: Viewer,
         task: TaskName,

@@ -4,9 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from longtask.api import documents, etags
+from longtask.api import etags
 from longtask.api.access.caller import Caller
-from longtask.api.documents import answers
+from longtask.api.documents.code import Changes, FilePage
+from longtask.api.documents.shape import answers
 from longtask.api.problems import Document
 from longtask.api.routes.artifacts import CONTENT, guarded
 from longtask.api.server import Server
@@ -37,7 +38,7 @@ def _changes(routes: APIRouter, server: Server) -> None:
         row = None if step is None else seen_step(server, task, step)
         return range_of(task, row) if since is None else (commit_at(workspace, task, since), end_of(task, row))
 
-    @routes.get("/tasks/{task}/diff", responses=answers(documents.Changes))
+    @routes.get("/tasks/{task}/diff", responses=answers(Changes))
     def show_changes(caller: Viewer, task: TaskName, step: OfStep = None, since: Since = None) -> Document:
         """Tell which files the task, or one step, has changed; of a step that asks, exactly what it asks about."""
         found = seen_task(server, task, caller)
@@ -61,7 +62,7 @@ def _files(routes: APIRouter, server: Server) -> None:
         task = seen_task(server, name, caller)
         return task, commit_at(workspace, task, at)
 
-    @routes.get("/tasks/{task}/files", responses=answers(documents.FilePage))
+    @routes.get("/tasks/{task}/files", responses=answers(FilePage))
     def list_files(
         caller: Viewer,
         task: TaskName,

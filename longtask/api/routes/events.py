@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from longtask.api import documents
-from longtask.api.documents import answers
+from longtask.api.documents.events import EventPage
+from longtask.api.documents.shape import answers
 from longtask.api.problems import Document, Problem
 from longtask.api.server import Server
 from longtask.api.sight import After, Limit, TaskName, Viewer, page, seen_task
@@ -20,7 +20,7 @@ def router(server: Server) -> APIRouter:
     routes = APIRouter(tags=["events"])
     store = server.parts.store
 
-    @routes.get("/tasks/{task}/events", responses=answers(documents.EventPage))
+    @routes.get("/tasks/{task}/events", responses=answers(EventPage))
     def list_events_of_task(
         caller: Viewer,
         task: TaskName,
@@ -42,7 +42,7 @@ def router(server: Server) -> APIRouter:
         over = found.ended and last >= found.seq
         return Document(page(items, None if over else last))
 
-    @routes.get("/events", responses=answers(documents.EventPage))
+    @routes.get("/events", responses=answers(EventPage))
     def list_events(
         caller: Viewer,
         limit: Limit = 100,

@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import Field
 
-from longtask.api import documents, submitting
-from longtask.api.documents import answers
+from longtask.api import submitting
+from longtask.api.documents.acts import Foreseen, Forked
+from longtask.api.documents.shape import answers
 from longtask.api.problems import Document
 from longtask.api.server import Server
 from longtask.api.sight import NAME_MAX, Body, Name, Operator, StepKey, TaskName, Viewer, seen_step, seen_task
@@ -34,7 +35,7 @@ def router(server: Server) -> APIRouter:
         row = seen_step(server, found, step)
         return foreseen_map(act, desk.foresee(Ref(found.id, row.key), act))
 
-    @routes.get("/tasks/{task}/fork", responses=answers(documents.Foreseen))
+    @routes.get("/tasks/{task}/fork", responses=answers(Foreseen))
     def foresee_fork(
         caller: Viewer,
         task: TaskName,
@@ -43,7 +44,7 @@ def router(server: Server) -> APIRouter:
         """Name what a fork from a step would do again, and what it would take over; nothing is done."""
         return Document(foreseen(seen_task(server, task, caller), step, "fork"))
 
-    @routes.post("/tasks/{task}/fork", status_code=201, responses=answers(documents.Forked, status=201))
+    @routes.post("/tasks/{task}/fork", status_code=201, responses=answers(Forked, status=201))
     def fork_task(
         caller: Operator,
         request: Request,
@@ -64,7 +65,7 @@ def router(server: Server) -> APIRouter:
         told = acted_map(made, step=row.key, forked_from=found.id)
         return Document(told, 201, {"Location": f"/v1/tasks/{made.id}"})
 
-    @routes.get("/tasks/{task}/steps/{step}/foreseen", responses=answers(documents.Foreseen))
+    @routes.get("/tasks/{task}/steps/{step}/foreseen", responses=answers(Foreseen))
     def foresee(
         caller: Viewer,
         task: TaskName,

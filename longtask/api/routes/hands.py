@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import Field
 
-from longtask.api import documents
-from longtask.api.documents import answers
+from longtask.api.documents.acts import Acted, Grown
+from longtask.api.documents.shape import answers
 from longtask.api.problems import Document
 from longtask.api.server import Server
 from longtask.api.sight import NAME_MAX, Body, Operator, StepKey, TaskName, seen_step, seen_task
@@ -57,7 +57,7 @@ def router(server: Server) -> APIRouter:
     def acted(task: Task, step: Step) -> Document:
         return Document(acted_map(store.get_task(task.id), step=step.key))
 
-    @routes.post("/tasks/{task}/steps", responses=answers(documents.Grown))
+    @routes.post("/tasks/{task}/steps", responses=answers(Grown))
     def add_steps(caller: Operator, task: TaskName, body: Growth) -> Document:
         """Add steps to a task that is under way; nothing is added if something is wrong with one of them."""
         found = seen_task(server, task, caller)
@@ -65,27 +65,27 @@ def router(server: Server) -> APIRouter:
         rows = desk.add(found.id, language.growth(raw, found, store.get_plan(found.id)), caller.name)
         return Document(acted_map(store.get_task(found.id), steps=[row.key for row in rows]))
 
-    @routes.post("/tasks/{task}/steps/{step}/edit", responses=answers(documents.Acted))
+    @routes.post("/tasks/{task}/steps/{step}/edit", responses=answers(Acted))
     def edit_step(caller: Operator, task: TaskName, step: StepKey, body: Edit) -> Document:
         """Say anew what a step does that has not completed and does not run."""
         found = seen_task(server, task, caller)
         ref = Ref(found.id, seen_step(server, found, step).key)
         return acted(found, hands.edit(ref, body.words, caller.name, again=body.retry))
 
-    @routes.post("/tasks/{task}/steps/{step}/take", responses=answers(documents.Acted))
+    @routes.post("/tasks/{task}/steps/{step}/take", responses=answers(Acted))
     def take_step(caller: Operator, task: TaskName, step: StepKey, body: Take | None = None) -> Document:
         """Nobody else works on it until the caller says that it is done, gives it back, or the time is over."""
         found = seen_task(server, task, caller)
         ref = Ref(found.id, seen_step(server, found, step).key)
         return acted(found, hands.take(ref, caller.name, round((body or Take()).hours * 3_600_000)))
 
-    @routes.post("/tasks/{task}/steps/{step}/give-back", responses=answers(documents.Acted))
+    @routes.post("/tasks/{task}/steps/{step}/give-back", responses=answers(Acted))
     def give_back_step(caller: Operator, task: TaskName, step: StepKey) -> Document:
         """A step that was taken is a worker's again."""
         found = seen_task(server, task, caller)
         return acted(found, hands.give_back(Ref(found.id, seen_step(server, found, step).key), caller.name))
 
-    @routes.post("/tasks/{task}/steps/{step}/done", responses=answers(documents.Acted))
+    @routes.post("/tasks/{task}/steps/{step}/done", responses=answers(Acted))
     def finish_step(caller: Operator, task: TaskName, step: StepKey, body: Done | None = None) -> Document:
         """What the caller did is the step's outcome: one without a change of the code, which `longtask done` brings
         from the step's folder."""

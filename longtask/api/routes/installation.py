@@ -3,8 +3,10 @@
 from fastapi import APIRouter
 
 from longtask import plan
-from longtask.api import documents, submitting
-from longtask.api.documents import answers
+from longtask.api import submitting
+from longtask.api.documents.acts import Checked
+from longtask.api.documents.installation import Fleet
+from longtask.api.documents.shape import answers
 from longtask.api.problems import Document
 from longtask.api.server import Server
 from longtask.api.sight import Viewer
@@ -14,12 +16,12 @@ from longtask.views.fleet import fleet_map
 def router(server: Server) -> APIRouter:
     routes = APIRouter()
 
-    @routes.get("/fleet", responses=answers(documents.Fleet), tags=["fleet"])
+    @routes.get("/fleet", responses=answers(Fleet), tags=["fleet"])
     def show_fleet(caller: Viewer) -> Document:
         """Show the workers, and the steps that wait for one, by pool."""
         return Document(fleet_map(server.parts.store))
 
-    @routes.post("/plans/check", responses=answers(documents.Checked), tags=["plans"])
+    @routes.post("/plans/check", responses=answers(Checked), tags=["plans"])
     def check_plan(caller: Viewer, content: submitting.Content) -> Document:
         """Tell everything that is wrong with a plan, by line and column; submit nothing."""
         loaded, graph = plan.compiled(content)

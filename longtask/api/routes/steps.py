@@ -5,8 +5,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from longtask.api import documents
-from longtask.api.documents import answers
+from longtask.api.documents.acts import Acted
+from longtask.api.documents.shape import answers
+from longtask.api.documents.steps import AttemptPage, OutputPage, StepDetail, StepPage
 from longtask.api.problems import Document
 from longtask.api.server import Server
 from longtask.api.sight import (
@@ -49,7 +50,7 @@ def _looking(routes: APIRouter, server: Server) -> None:
         progress = {row.step: row for row in store.progress(task.id, PROGRESS_MAX)}
         return Picture(task, list(steps), progress, store.now())
 
-    @routes.get("/tasks/{task}/steps", responses=answers(documents.StepPage))
+    @routes.get("/tasks/{task}/steps", responses=answers(StepPage))
     def list_steps(
         caller: Viewer,
         task: TaskName,
@@ -63,7 +64,7 @@ def _looking(routes: APIRouter, server: Server) -> None:
         items = [step_map(shown, row) for row in shown.steps]
         return Document(page(items, rows[-1].key if len(rows) == limit else None))
 
-    @routes.get("/tasks/{task}/steps/{step}", responses=answers(documents.StepDetail))
+    @routes.get("/tasks/{task}/steps/{step}", responses=answers(StepDetail))
     def show_step(
         caller: Viewer,
         task: TaskName,
@@ -87,7 +88,7 @@ def _looking(routes: APIRouter, server: Server) -> None:
             shown["words"] = words_now(store.spec(found.id, row.spec))
         return Document({**shown, "task": found.id, "needs": sorted(need.key for need in needs if not need.gate)})
 
-    @routes.get("/tasks/{task}/steps/{step}/attempts", responses=answers(documents.AttemptPage))
+    @routes.get("/tasks/{task}/steps/{step}/attempts", responses=answers(AttemptPage))
     def list_attempts(caller: Viewer, task: TaskName, step: StepKey, limit: Limit = 100, cursor: After = 0) -> Document:
         """List the attempts of a step, oldest first: who made it, and what it came to."""
         found = seen_task(server, task, caller)
@@ -95,7 +96,7 @@ def _looking(routes: APIRouter, server: Server) -> None:
         rest = [one for one in attempt_maps(store, Ref(found.id, row.key)) if one["attempt"] > cursor]
         return Document(page(rest[:limit], rest[limit - 1]["attempt"] if len(rest) > limit else None))
 
-    @routes.get("/tasks/{task}/steps/{step}/attempts/{attempt}/output", responses=answers(documents.OutputPage))
+    @routes.get("/tasks/{task}/steps/{step}/attempts/{attempt}/output", responses=answers(OutputPage))
     def show_output(
         caller: Viewer, task: TaskName, step: StepKey, attempt: Attempt, limit: Limit = 200, cursor: After = 0
     ) -> Document:
@@ -122,7 +123,7 @@ def _acting(routes: APIRouter, server: Server) -> None:
     def acted(task: Task, step: Step) -> Document:
         return Document(acted_map(store.get_task(task.id), step=step.key))
 
-    @routes.post("/tasks/{task}/steps/{step}/retry", responses=answers(documents.Acted))
+    @routes.post("/tasks/{task}/steps/{step}/retry", responses=answers(Acted))
     def retry_step(caller: Operator, task: TaskName, step: StepKey) -> Document:
         """Take up a failed or cancelled step again, in place; what was skipped because of it comes back by itself."""
         found = seen_task(server, task, caller)
@@ -132,14 +133,14 @@ def _acting(routes: APIRouter, server: Server) -> None:
             raise Refused(f"step {row.key!r} asks a person; answer it: {where}")
         return acted(found, desk.retry(Ref(found.id, row.key), caller.name))
 
-    @routes.post("/tasks/{task}/steps/{step}/cancel", responses=answers(documents.Acted))
+    @routes.post("/tasks/{task}/steps/{step}/cancel", responses=answers(Acted))
     def cancel_step(caller: Operator, task: TaskName, step: StepKey) -> Document:
         """Cancel one step; it can be taken up again by retry."""
         found = seen_task(server, task, caller)
         row = seen_step(server, found, step)
         return acted(found, desk.cancel_step(Ref(found.id, row.key), caller.name))
 
-    @routes.post("/tasks/{task}/steps/{step}/skip", responses=answers(documents.Acted))
+    @routes.post("/tasks/{task}/steps/{step}/skip", responses=answers(Acted))
     def skip_step(caller: Operator, task: TaskName, step: StepKey) -> Document:
         """Go on without a step: a failed or cancelled one is waived, one that has not begun is not wanted any more."""
         found = seen_task(server, task, caller)

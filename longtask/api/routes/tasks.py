@@ -9,9 +9,11 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import Field
 
-from longtask.api import documents, submitting
+from longtask.api import submitting
 from longtask.api.access.caller import Caller, Role, allowed
-from longtask.api.documents import answers
+from longtask.api.documents.acts import Acted
+from longtask.api.documents.shape import answers
+from longtask.api.documents.tasks import Graph, Reasons, TaskPage, TaskTree
 from longtask.api.problems import Document
 from longtask.api.server import Server
 from longtask.api.shortway import Ways
@@ -138,7 +140,7 @@ def _looking(routes: APIRouter, server: Server) -> None:
     store = server.parts.store
     face = reasons.Face(store, command)
 
-    @routes.get("/tasks", responses=answers(documents.TaskPage))
+    @routes.get("/tasks", responses=answers(TaskPage))
     def list_tasks(
         caller: Viewer,
         limit: Limit = 50,
@@ -160,7 +162,7 @@ def _looking(routes: APIRouter, server: Server) -> None:
         found, next_ = wanted.page(store, caller, cursor, limit)
         return Document(page(listed_maps(store, found), next_))
 
-    @routes.get("/tasks/{task}", responses=answers(documents.TaskTree))
+    @routes.get("/tasks/{task}", responses=answers(TaskTree))
     def show_task(
         caller: Viewer,
         task: TaskName,
@@ -170,7 +172,7 @@ def _looking(routes: APIRouter, server: Server) -> None:
         found = seen_task(server, task, caller)
         return Document(picture_map(look(store, found.id, steps)))
 
-    @routes.get("/tasks/{task}/graph", responses=answers(documents.Graph))
+    @routes.get("/tasks/{task}/graph", responses=answers(Graph))
     def show_graph(
         caller: Viewer,
         task: TaskName,
@@ -189,7 +191,7 @@ def _looking(routes: APIRouter, server: Server) -> None:
             raise NotFound(f"task {task!r} was not submitted as a text; its steps: GET /v1/tasks/{found.id}/graph")
         return Response(text.encode("utf-8", "replace"), media_type="text/plain; charset=utf-8")
 
-    @routes.get("/tasks/{task}/why", responses=answers(documents.Reasons))
+    @routes.get("/tasks/{task}/why", responses=answers(Reasons))
     def why_task(
         caller: Viewer,
         task: TaskName,
@@ -204,7 +206,7 @@ def _looking(routes: APIRouter, server: Server) -> None:
 def _acting(routes: APIRouter, server: Server) -> None:
     desk = server.parts.desk
 
-    @routes.post("/tasks", status_code=201, responses=answers(documents.Acted, status=201))
+    @routes.post("/tasks", status_code=201, responses=answers(Acted, status=201))
     def submit_task(
         caller: Operator,
         request: Request,
@@ -218,13 +220,13 @@ def _acting(routes: APIRouter, server: Server) -> None:
         """
         return submitting.answered(server, caller, request, content, chosen, key)
 
-    @routes.post("/tasks/{task}/pause", responses=answers(documents.Acted))
+    @routes.post("/tasks/{task}/pause", responses=answers(Acted))
     def pause_task(caller: Operator, task: TaskName, body: Pause | None = None) -> Document:
         """Claim nothing new; what runs goes on to its end."""
         found = seen_task(server, task, caller)
         return Document(acted_map(desk.pause(found.id, caller.name, now=body is not None and body.now)))
 
-    @routes.post("/tasks/{task}/resume", responses=answers(documents.Acted))
+    @routes.post("/tasks/{task}/resume", responses=answers(Acted))
     def resume_task(caller: Operator, task: TaskName, body: Resume | None = None) -> Document:
         """Go on with a paused task, or with one that has reached a limit."""
         found, given = seen_task(server, task, caller), body or Resume()
@@ -237,7 +239,7 @@ def _acting(routes: APIRouter, server: Server) -> None:
             found = desk.resume(found.id, caller.name)
         return Document(acted_map(found))
 
-    @routes.post("/tasks/{task}/cancel", responses=answers(documents.Acted))
+    @routes.post("/tasks/{task}/cancel", responses=answers(Acted))
     def cancel_task(caller: Operator, task: TaskName, body: Cancel | None = None) -> Document:
         """Cancel a task: running processes are stopped, steps with `run_when: always` do not run."""
         found = seen_task(server, task, caller)

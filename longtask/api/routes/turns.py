@@ -5,8 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import Field
 
-from longtask.api import documents
-from longtask.api.documents import answers
+from longtask.api.documents.shape import Instant, Page, Shape, answers
 from longtask.api.problems import Document
 from longtask.api.server import Server
 from longtask.api.sight import After, Limit, StepKey, TaskName, Viewer, page, seen_step, seen_task
@@ -15,7 +14,7 @@ from longtask.store.contract import Ref
 from longtask.views.turns import turn_maps
 
 
-class TurnEntry(documents.Shape):
+class TurnEntry(Shape):
     n: int = Field(description="Counts from 1 within the run.")
     kind: str = Field(description="told, turn, tool, asked or spawned.", examples=["turn"])
     name: str = Field(description="Of the model or the tool.", examples=["shell"])
@@ -23,12 +22,12 @@ class TurnEntry(documents.Shape):
     tokens_in: int
     tokens_out: int
     micros: int | None = Field(description="null: no price is known.")
-    started_at: documents.Instant | None
-    done_at: documents.Instant | None
+    started_at: Instant | None
+    done_at: Instant | None
     body: dict[str, Any] | None = Field(description="What was said or answered; null: it goes on.")
 
 
-class TurnPage(documents.Page[TurnEntry]):
+class TurnPage(Page[TurnEntry]):
     pass
 
 

@@ -9,9 +9,10 @@ from fastapi import APIRouter
 from fastapi import Path as InPath
 from pydantic import Field
 
-from longtask.api import documents, origins, submitting
+from longtask.api import origins, submitting
 from longtask.api.access.caller import Caller, Role
-from longtask.api.documents import answers
+from longtask.api.documents import code
+from longtask.api.documents.shape import answers
 from longtask.api.origins import at_home
 from longtask.api.problems import Document, Problem
 from longtask.api.server import Server
@@ -51,13 +52,13 @@ def router(server: Server) -> APIRouter:
     routes = APIRouter(tags=["workspaces"])
     config = server.parts.config
 
-    @routes.get("/workspaces", responses=answers(documents.WorkspacePage))
+    @routes.get("/workspaces", responses=answers(code.WorkspacePage))
     def list_workspaces(caller: Viewer) -> Document:
         """List the repositories that this server knows: those that were registered, or that a task has begun from."""
         known = [one for one in Workspace.all(config.home, config.hub) if caller.sees(one.id)]
         return Document(page([_map(one, caller) for one in known], None))
 
-    @routes.post("/workspaces", status_code=201, responses=answers(documents.Workspace, status=201))
+    @routes.post("/workspaces", status_code=201, responses=answers(code.Workspace, status=201))
     def register_workspace(caller: Operator, body: Registration) -> Document:
         """Register a repository, so that plans can name it by its id.
 
@@ -70,7 +71,7 @@ def router(server: Server) -> APIRouter:
         told = _map(made, caller)
         return Document(told, 201, {"Location": f"/v1/workspaces/{made.id}"})
 
-    @routes.get("/workspaces/{workspace}", responses=answers(documents.Workspace))
+    @routes.get("/workspaces/{workspace}", responses=answers(code.Workspace))
     def show_workspace(caller: Viewer, workspace: Id) -> Document:
         """Show one repository."""
         return Document(_map(submitting.known(server, caller, workspace), caller))

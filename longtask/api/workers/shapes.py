@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Base64Bytes, Field, StringConstraints
 
-from longtask.api.documents import Instant, Shape
+from longtask.api.documents.shape import Instant, Shape
 from longtask.api.sight import NAME_MAX, Body, Name, Number, Text
 from longtask.core.model import WaitingFor
 from longtask.core.policy import SPAWNED_MAX
