@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from longtask.core.events import StepClaimed, StepCompleted, StepDelivered, StepLost
+from longtask.core.policy import LEASE_MS
 from tests.crash.plans import PLANS
 from tests.crash.scene import Scene
 
@@ -54,11 +55,13 @@ def test_a_worker_that_was_frozen_past_its_lease_reports_nothing(scene, point: s
     here = scene("one")
     laptop = here.start("work", "--at", point, "--freeze", "--name", "laptop")
     here.until(lambda: frozen(laptop))
+    [*_, in_hand] = told(here, StepClaimed)  # where others leave it no processor, it may have lost one before
     here.go_on("--name", "desk")
     wake(laptop)
     assert here.finish(laptop) == 0
-    assert told(here, StepLost) == [("edit", 1)]
-    assert told(here, StepDelivered, StepCompleted) == [("edit", 2), ("check", 1)]
+    assert in_hand[0] == "edit" and in_hand in told(here, StepLost)
+    edited, checked = told(here, StepDelivered, StepCompleted)
+    assert edited[0] == "edit" and edited[1] > in_hand[1] and checked[0] == "check"
     here.check()
     log = here.log.read_text()
     assert "report.refused task" in log or "lease.lost task" in log
@@ -103,7 +106,7 @@ def test_a_task_that_is_cancelled_while_its_worker_dies_is_cancelled_by_the_next
 
 def test_two_workers_share_a_task_and_do_nothing_twice(scene):
     here = scene("clash")
-    both = [here.start("work", "--name", name) for name in ("one", "two")]
+    both = [here.start("work", "--name", name, "--lease-ms", str(LEASE_MS)) for name in ("one", "two")]
     assert [here.finish(process) for process in both] == [0, 0]
     here.check()
     claims = told(here, StepClaimed)
