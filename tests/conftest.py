@@ -3,18 +3,38 @@
 - A test reads nothing of its user and leaves nothing behind: home, LongTask's own folder and git's settings are a
   temporary folder's.  Set before anything of ours is imported, so that child processes inherit it too.
 - In CI nothing that must run is skipped unseen.  A skip fails there, unless its reason begins with `optional:`.
+- Files that take long come first, so that at the end of `make test` nobody waits for the last one alone.
 """
 
 import os
 import shutil
 import signal
 import tempfile
+from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
 OPTIONAL = "optional:"
+# Those of half a minute and more, on a machine that has nothing else to do; the longest first.
+LONG = (
+    "sim/test_sim.py",
+    "page/test_demo.py",
+    "agents/conformance/test_faults.py",
+    "agents/conformance/test_asked.py",
+    "agents/conformance/test_killed.py",
+    "agents/conformance/test_work.py",
+    "agents/conformance/test_machines.py",
+    "examples/test_migrate_modules.py",
+    "crash/test_points.py",
+    "cli/test_demo_agent.py",
+    "cli/test_demo_page.py",
+    "cli/test_demo_elsewhere.py",
+    "agents/test_opencode.py",
+    "elsewhere/test_engines.py",
+    "api/test_schemathesis.py",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,6 +48,15 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
     # Who starts us in the background of a shell hands down an ignored SIGINT; the programs under test must hear theirs.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long files, then those of many tests; within a file as it is written.  xdist gives out files in this order."""
+    counts = Counter(item.path for item in items)
+    places = {config.rootpath / "tests" / name: place for place, name in enumerate(LONG)}
+    files = sorted(counts, key=lambda path: (places.get(path, len(LONG)), -counts[path]))
+    order = {path: place for place, path in enumerate(files)}
+    items.sort(key=lambda item: order[item.path])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,9 @@ A mutant (`broken.py`) runs in a process of its own, whose imports read the chan
 line that is not there any more fails loudly.  Then worlds are played, with odds that lead to the place, until one goes
 wrong.  What the simulator's model leaves out (real worktrees) has a scenario of its own in `scenarios.py`.
 
+`killers.txt` says which seed found a mutant the last time.  A seed tells the same story everywhere, so that world comes
+first; where the code has changed and it finds nothing, all the others follow.  `--keep` writes the file anew.
+
 A mutant that survives shows a hole in the oracle or in the odds, not in the code.
 """
 
@@ -19,6 +22,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -26,6 +30,28 @@ from .broken import MUTANTS, Mutant
 
 SEEDS_MAX = 250
 PROCESSES = 2
+KILLERS = Path(__file__).parent / "killers.txt"
+
+
+# --- what is known from before ---------------------------------------------------------------------------------------
+
+
+def known() -> dict[str, int]:
+    """By a mutant's name, the seed that found it the last time."""
+    lines = (line.split(maxsplit=1) for line in KILLERS.read_text().splitlines() if not line.startswith("#"))
+    return {name: int(seed) for seed, name in lines}
+
+
+def keep(killers: dict[str, int]) -> None:
+    lines = [f"{killers[m.name]:>4} {m.name}" for m in MUTANTS if m.name in killers]
+    KILLERS.write_text(
+        "\n".join(["# A seed, and the mutant that it finds: `python -m tests.sim.mutants --keep`", *lines, ""])
+    )
+
+
+def order(first: int | None) -> list[int]:
+    seeds = list(range(1, SEEDS_MAX + 1))
+    return seeds if first is None else [first, *(seed for seed in seeds if seed != first)]
 
 
 # --- a broken program ------------------------------------------------------------------------------------------------
@@ -91,11 +117,11 @@ def hunt(mutant: Mutant) -> dict[str, Any]:
     odds = dict(mutant.odds)
     if "kinds" in odds:
         odds["kinds"] = tuple(plans.Kind(word) for word in odds["kinds"])
-    for seed in range(1, SEEDS_MAX + 1):
+    for tries, seed in enumerate(order(known().get(mutant.name)), 1):
         wrong = world.play(seed, plans.Odds(**odds))
         if wrong is not None:
             first = wrong.splitlines()[0].partition(": ")[2]
-            return {"found": first, "seed": seed, "tries": seed, "s": time.monotonic() - began}
+            return {"found": first, "seed": seed, "tries": tries, "s": time.monotonic() - began}
     return {"found": None, "seed": None, "tries": SEEDS_MAX, "s": time.monotonic() - began}
 
 
@@ -111,19 +137,25 @@ def apart(mutant: Mutant) -> tuple[Mutant, dict[str, Any]]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.sim.mutants", description="breaks the code on purpose")
     parser.add_argument("--one", help="this mutant, in this process")
+    parser.add_argument("--keep", action="store_true", help="write down which seeds have found them")
     parser.add_argument("names", nargs="*", help="these mutants; all if left out")
     args = parser.parse_args()
     if args.one is not None:
         print(json.dumps(hunt(next(m for m in MUTANTS if m.name == args.one))))
         return 0
     chosen = [m for m in MUTANTS if not args.names or any(name in m.name for name in args.names)]
-    survived = 0
+    survived, killers = 0, known()
     with ThreadPoolExecutor(PROCESSES) as pool:
         for mutant, answer in pool.map(apart, chosen):
             found = answer["found"]
             survived += found is None
+            if answer["seed"] is not None:
+                killers[mutant.name] = answer["seed"]
+            seed, tries = answer["seed"] or "-", answer["tries"]
             what = answer.get("broken") or (found or "SURVIVED").replace("\n", " ")[:110]
-            print(f"{mutant.name:36} seed {answer['seed'] or '-':>4} {answer['s']:6.1f} s  {what}", flush=True)
+            print(f"{mutant.name:50} seed {seed:>4} tries {tries:>3} {answer['s']:6.1f} s  {what}", flush=True)
+    if args.keep:
+        keep(killers)
     print(f"{len(chosen)} mutants, {survived} not killed")
     return 1 if survived else 0
 
