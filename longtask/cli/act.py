@@ -64,7 +64,10 @@ def register(app: typer.Typer) -> None:
     def pause(
         ctx: typer.Context,
         task: Annotated[str, typer.Argument(help=TASK)],
-        now: Annotated[bool, typer.Option("--now", help="running steps give back too; that costs no retry")] = False,
+        now: Annotated[
+            bool,
+            typer.Option("--now", help="running steps give back too, here and in all tasks below; that costs no retry"),
+        ] = False,
     ) -> int:
         """Claim nothing new; what runs goes on to its end.
 

@@ -65,6 +65,7 @@ ANSWERS: dict[Question, tuple[str, ...]] = {
 
 STOP_CANCEL = "cancel"  # the one stop after which an attempt cannot complete any more
 STOP_BUDGET = "budget"  # agents give back at their next turn; what costs nothing runs on
+STOP_PAUSE = "pause"  # whatever runs gives back
 STOP_LIMIT = "limit"  # what its step may spend is spent: whoever gives back asks a person
 
 
@@ -561,10 +562,12 @@ def retire(task: Task, step: Step, by: str) -> tuple[e.Fact, ...]:
 # --- people, about a task -----------------------------------------------------------------------------------------
 
 
-def pause(task: Task, by: str, why: int = 1) -> tuple[e.Fact, ...]:
-    """Nothing if it is paused for that reason already."""
+def pause(task: Task, by: str, why: int = 1, now: bool = False) -> tuple[e.Fact, ...]:
+    """Nothing if it is paused for that reason already, and, with `now`, at once.
+
+    Whoever takes it writes the stops beside it: `STOP_PAUSE` for what runs, a batch; the rest is the relay's."""
     _open(task, "paused")
-    return () if task.pauses & why else (e.TaskPaused(why, by),)
+    return () if task.pauses & why and (task.at_once or not now) else (e.TaskPaused(why, by, now),)
 
 
 def resume(task: Task, by: str, why: int = 1) -> tuple[e.Fact, ...]:

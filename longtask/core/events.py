@@ -346,8 +346,11 @@ class GateOpened:
 
 @dataclass(frozen=True, slots=True)
 class TaskPaused:
+    """`now`: what runs in the task and in all below it is asked to give back, too."""
+
     why: int = 1
     by: str = ""
+    now: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ it out in a transaction of its own on the other task, which does nothing the sec
 
 A task is held while it is paused or over its budget.  Each change of that has a number, the task's `wish`; a child
 follows a wish only if its number is above the one that it followed last, so that no slow messenger turns it back.
+A pause at once is a wish of its own, also in a task that is paused already: whoever follows it asks what runs in it to
+give back, a batch in the same transaction and the rest by its own relay, which passes the wish on to its children.
 """
 
 from __future__ import annotations
@@ -107,16 +109,23 @@ def held(task: Task) -> bool:
     return task.state is TaskState.PAUSED or (task.state is TaskState.ACTIVE and not task.within_budget)
 
 
-def follow(task: Task, wish: int, hold: bool) -> tuple[e.Fact, ...] | None:
+def follow(task: Task, wish: int, hold: bool, at_once: bool = False) -> tuple[e.Fact, ...] | None:
     """What a child does about its parent's wish; None: it followed that one, or a later one, before."""
     if wish <= task.followed:
         return None
-    by_parent = bool(task.pauses & PAUSED_BY_PARENT)
-    if task.state not in (TaskState.ACTIVE, TaskState.PAUSED) or hold is by_parent:
+    if task.state not in (TaskState.ACTIVE, TaskState.PAUSED):
         return ()
-    if hold:
-        return (e.TaskPaused(PAUSED_BY_PARENT, BY_PARENT),)
-    return (e.TaskResumed(PAUSED_BY_PARENT, BY_PARENT),)
+    by_parent = bool(task.pauses & PAUSED_BY_PARENT)
+    if hold and (not by_parent or (at_once and not task.at_once)):
+        return (e.TaskPaused(PAUSED_BY_PARENT, BY_PARENT, at_once),)
+    if by_parent and not hold:
+        return (e.TaskResumed(PAUSED_BY_PARENT, BY_PARENT),)
+    return ()
+
+
+def missed(task: Task, step: str, followed: int) -> bool:
+    """A child of this step was made from what the task was at an older wish, and no relay will come to it any more."""
+    return followed < task.wish and (task.relay is None or step <= task.relay)
 
 
 # --- what a transaction leaves to be done -------------------------------------------------------------------------

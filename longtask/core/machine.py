@@ -31,6 +31,7 @@ from .model import (
     Verdict,
     WaitingFor,
 )
+from .policy import STOPS_MAX
 
 S, T = StepState, TaskState
 State = TypeVar("State", StepState, TaskState)
@@ -282,6 +283,7 @@ class Draft:
         self.artifacts: list[ArtifactRow] = []
         self.doom: str | None = None
         self.held = task is not None and family.held(task)
+        self.urged = False  # to pause at once
 
     def add(self, facts: Iterable[e.Fact], told: Mapping[str, Step] | None = None) -> None:
         """Facts, and rows with new bookkeeping, on top of what is there; then what the counters bring about."""
@@ -546,14 +548,16 @@ class Draft:
             changes["state"] = _take(TASK[task.state], task.state, fact, "task")
         match fact:
             case e.TaskPaused():
-                changes["pauses"] = task.pauses | fact.why
+                changes |= {"pauses": task.pauses | fact.why, "at_once": task.at_once or fact.now}
+                self.urged = self.urged or fact.now
             case e.TaskResumed():
                 left = task.pauses & ~fact.why
                 changes |= {"pauses": left, "state": T.PAUSED if left else T.ACTIVE}
+                changes["at_once"] = task.at_once and bool(left)
             case e.TaskDoomed():
                 changes["doomed"] = True
             case e.TaskReopened():
-                changes |= {"ended_at": 0, "pauses": 0}  # whoever takes it up again wants it to go on
+                changes |= {"ended_at": 0, "pauses": 0, "at_once": False}  # whoever takes it up again wants it to go on
             case e.UsageRecorded():
                 changes |= {
                     "spent_micros": task.spent_micros + (fact.micros or 0),
@@ -597,12 +601,14 @@ class Draft:
         self._wish()
 
     def _wish(self) -> None:
-        """Children are told whenever their task is held from now on, or no longer."""
+        """Children are told whenever their task is held from now on, or no longer, or is to pause at once."""
         task = self.task
         hold = family.held(task)
-        if hold is not self.held and task.state in (T.ACTIVE, T.PAUSED):
-            self.held = hold
-            self.header = task._replace(wish=task.wish + 1, relay="" if task.counts.wait_task else None)
+        if (hold is not self.held or self.urged) and task.state in (T.ACTIVE, T.PAUSED):
+            self.held, self.urged = hold, False
+            many = task.at_once and task.counts.running + task.counts.running_system > STOPS_MAX
+            relay = "" if task.counts.wait_task or many else None
+            self.header = task._replace(wish=task.wish + 1, relay=relay)
 
     def _end(self, fact: e.Fact) -> None:
         self._log(fact)

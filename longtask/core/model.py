@@ -319,6 +319,7 @@ class Task(NamedTuple):
     priority: int = 0
     parallel: int = 4
     pauses: int = 0  # a set of reasons: 1 person, 2 parent
+    at_once: bool = False  # since it was paused, somebody asked that what runs gives back
     doomed: bool = False
     spent_micros: int = 0
     spent_tokens: int = 0
@@ -327,9 +328,9 @@ class Task(NamedTuple):
     budget_micros: int | None = None
     budget_tokens: int | None = None
     exceeded: str | None = None  # a limit that no counter shows (`active`)
-    wish: int = 0  # numbers the changes of `family.held`
+    wish: int = 0  # numbers what its children are to follow: changes of `family.held`, and pauses at once
     followed: int = 0  # the newest wish of its parent that it followed
-    relay: str | None = None  # the last step whose child has been told the newest wish; None: all have
+    relay: str | None = None  # the last step whose child has been told the newest wish; None: all is told and asked
     parent: str | None = None
     parent_step: str | None = None
     ancestors: tuple[Above, ...] = ()  # its parent first

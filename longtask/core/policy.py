@@ -18,6 +18,7 @@ SPAWNED_MAX = 16  # items that an agent makes at once: more is a for_each, whose
 EXPANSIONS_MAX = 200  # of one agent's step: one that spawns and spawns goes round in circles, at a price
 
 BATCH_MAX = 500  # rows under one lock
+STOPS_MAX = BATCH_MAX  # attempts that are asked under one lock to give back
 EDGES_BATCH_MAX = 2_000  # edges under one lock, beside their rows: they are small
 STEPS_MAX = 250_000  # rows of one task, growth included
 PLAN_STEPS_MAX = 200_000

@@ -143,12 +143,11 @@ class Desk:
     # --- people, about a task -------------------------------------------------------------------------------------
 
     def pause(self, task_id: str, by: str, *, now: bool = False) -> Task:
-        """`now`: running attempts are asked to give back too; that costs no budget."""
+        """`now`: running attempts are asked to give back too, and those of all tasks below; that costs no budget."""
         with write(self._store, task_id, actor=by) as w:
-            w.add(decide.pause(w.task, by))
+            w.add(decide.pause(w.task, by, now=now))
             if now:
-                running = [row.key for row in w.tx.running(BATCH_MAX)]
-                w.ask_to_stop(running, "pause")
+                w.stop_running()
             return w.task
 
     def resume(self, task_id: str, by: str) -> Task:

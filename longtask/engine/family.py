@@ -37,6 +37,7 @@ class Done:
 
     n: int
     kind: str
+    step: str = ""  # of a creation: whose child it is
     followed: int = 0  # of a creation: the wish that the child was born into
     wish: int = 0  # of a relay: what was told
     before: str | None = None  # of a relay: to the children of steps above this key
@@ -53,7 +54,7 @@ class Family:
         """The first transaction, or some, on other tasks."""
         match row.kind:
             case family.CREATE:
-                return Done(row.n, row.kind, followed=self._create(row))
+                return Done(row.n, row.kind, row.step, followed=self._create(row))
             case family.CANCEL:
                 self._cancel(row)
             case family.ENDED:
@@ -73,8 +74,8 @@ class Family:
             for one in done:
                 if one.kind == family.RELAY and not _relayed(w, one):
                     continue
-                if one.kind == family.CREATE and one.followed < w.task.wish and w.task.relay is None:
-                    w.mark(relay="")  # it was made from what its parent was before
+                if one.kind == family.CREATE and family.missed(w.task, one.step, one.followed):
+                    w.mark(relay="")
                 if one.kind == family.ENDED:
                     w.mark(parent_told=True)
                 gone.append(one.n)
@@ -117,7 +118,7 @@ class Family:
 
         def born(draft: Draft) -> None:
             if family.held(parent):
-                draft.add([TaskPaused(PAUSED_BY_PARENT, family.BY_PARENT)])
+                draft.add([TaskPaused(PAUSED_BY_PARENT, family.BY_PARENT, parent.at_once)])
             draft.mark(followed=parent.wish)
 
         with suppress(Refused):  # it is there: by another scheduler, or by one that died before all of it was
@@ -165,19 +166,28 @@ class Family:
         before, wish, hold = parent.relay, parent.wish, family.held(parent)
         if before is None or parent.ended:
             return Done(row.n, row.kind, wish=wish)
+        if parent.at_once and before == "" and self._stop_running(parent.id):
+            return Done(row.n, row.kind, wish=wish, before=before, cursor=before)
         page = self._store.awaited(parent.id, before, CHILDREN_MAX)
         for _, child in page:
-            self._follow(child, wish, hold)
+            self._follow(child, wish, hold, parent.at_once)
         cursor = page[-1][0] if len(page) == CHILDREN_MAX else None
         return Done(row.n, row.kind, wish=wish, before=before, cursor=cursor)
 
-    def _follow(self, child: str, wish: int, hold: bool) -> None:
+    def _stop_running(self, task_id: str) -> bool:
+        """More than one transaction may ask; False: all were asked, or it is not to pause at once any more."""
+        with write(self._store, task_id) as w:
+            return w.task.at_once and w.stop_running()
+
+    def _follow(self, child: str, wish: int, hold: bool, at_once: bool = False) -> None:
         try:
             with write(self._store, child, actor=family.BY_PARENT) as w:
-                facts = family.follow(w.task, wish, hold)
+                facts = family.follow(w.task, wish, hold, at_once)
                 if facts is not None:
                     w.add(facts)
                     w.mark(followed=wish)
+                    if w.task.at_once:
+                        w.stop_running()
         except NotFound:
             return  # it is still to be made, from what its parent is then
 

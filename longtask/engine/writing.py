@@ -12,7 +12,7 @@ from longtask.core.decide import Move
 from longtask.core.events import Fact, StepsAdded
 from longtask.core.machine import Draft
 from longtask.core.model import Kind, MutexView, Step, StepSpec, StepState, Task
-from longtask.core.policy import BATCH_MAX
+from longtask.core.policy import BATCH_MAX, STOPS_MAX
 from longtask.store.contract import Store, Tx
 
 
@@ -94,6 +94,12 @@ class Writing:
         leases = ((key, self.tx.lease(key)) for key in keys)
         wanted = [key for key, lease in leases if lease is not None and lease.stop != decide.STOP_CANCEL]
         self.move(Move(stops=tuple((key, why) for key in wanted)))
+
+    def stop_running(self) -> bool:
+        """The task is paused at once: a batch of what nobody has asked yet.  False: that was the last."""
+        unasked = self.tx.unasked(STOPS_MAX)
+        self.move(Move(stops=tuple((key, decide.STOP_PAUSE) for key in unasked)))
+        return len(unasked) == STOPS_MAX
 
     def stop_agents(self) -> None:
         """The task's budget is spent."""

@@ -163,6 +163,9 @@ class SqlTx:
     def running(self, limit: int) -> list[Step]:
         return self._steps("running", limit=below(limit))
 
+    def unasked(self, limit: int) -> list[str]:
+        return [row[0] for row in self.store.select("unasked", {"task_n": self.task_n, "limit": below(limit)})]
+
     def waiters(self, name: str, after: str, limit: int) -> list[Step]:
         return self._steps("waiters", name=name, after=after, limit=below(limit))
 

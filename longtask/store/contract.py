@@ -239,6 +239,9 @@ class Tx(Protocol):
         cancel (`lease.stop` other than `cancel`), and ended ones that are still untold."""
 
     def running(self, limit: int) -> list[Step]: ...
+    def unasked(self, limit: int) -> list[str]:
+        """Running steps that nobody has asked to stop, by key."""
+
     def waiters(self, name: str, after: str, limit: int) -> list[Step]:
         """Waiting steps that a signal of this name may wake, by key, keys above `after`."""
 

@@ -199,10 +199,12 @@ def test_what_a_closing_task_must_sweep(store):
     act(store, id_, *complete_now)
     settle(store, id_, "heard")
     with store.task(id_) as tx:
+        assert tx.unasked(10) == ["running", "stopping"] and tx.unasked(1) == ["running"]
         tx.save(Change(tx.task, {}, stops=(("stopping", "cancel"), ("running", "pause"))))
     with store.task(id_) as tx:
         assert sorted(step.key for step in tx.sweepable(10)) == ["ended", "running", "waits", "z"]
         assert [step.key for step in tx.running(10)] == ["running", "stopping"]
+        assert tx.unasked(10) == []
         lease = tx.lease("stopping")
         assert lease is not None and lease.stop == "cancel"
         assert tx.lease("waits") is None

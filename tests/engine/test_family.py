@@ -394,6 +394,158 @@ def test_a_relay_goes_on_where_a_dead_scheduler_left_it(world: World, monkeypatc
     assert [child.pauses for child in kids(world)].count(2) == 10 and top(world).relay is None
 
 
+# --- pausing at once ----------------------------------------------------------------------------------------------
+
+
+def under_way(world: World, depth: int = 2) -> list[Task]:
+    """An attempt that runs in each task of a line; all of them, from the top."""
+    graph = graph_of(step("c"), name="deepest")
+    for n in range(depth - 1):
+        graph = graph_of(step("x", **subtask(graph)), step("c"), name=f"d{n}")
+    world.submit(step("x", **subtask(graph)), step("c"), acts={"c": [HANG]})
+    world.settle()
+    line = [top(world)]
+    while below := world.store.children(line[-1].id, 10):
+        line += below
+    world.tasks += [task.id for task in line if task.id not in world.tasks]
+    return line
+
+
+def states(world: World, line: list[Task], key: str = "c") -> list[str]:
+    return [str(world.store.get_step(Ref(task.id, key)).state) for task in line]
+
+
+def test_a_pause_at_once_makes_all_below_give_back(world: World):
+    line = under_way(world, 3)
+    assert states(world, line) == ["running"] * 4
+    world.desk.pause(line[0].id, "ann", now=True)
+    world.settle()
+    world.later(6_000)
+    world.settle()
+    assert states(world, line) == ["ready"] * 4
+    rows = [world.store.get_step(Ref(task.id, "c")) for task in line]
+    assert [(row.failures, row.losses) for row in rows] == [(0, 0)] * 4, "that costs no budget"
+    tasks = [world.store.get_task(task.id) for task in line]
+    assert [(task.pauses, task.at_once) for task in tasks] == [(1, True), (2, True), (2, True), (2, True)]
+    world.audit()
+    world.acts["c"] = [Done()]
+    world.desk.resume(line[0].id, "ann")
+    assert world.run() == "completed"
+    assert not any(world.store.get_task(task.id).at_once for task in line)
+    world.audit()
+
+
+def test_a_task_that_is_paused_already_is_paused_at_once_with_all_below(world: World):
+    line = under_way(world)
+    world.desk.pause(line[0].id, "ann")
+    world.desk.pause(line[1].id, "ben")
+    world.later(6_000)
+    assert states(world, line) == ["running"] * 3, "what runs goes on to its end"
+    world.desk.pause(line[0].id, "ann", now=True)
+    world.desk.pause(line[0].id, "ann", now=True)
+    world.later(6_000)
+    world.settle()
+    assert states(world, line) == ["ready"] * 3
+    told = [event.fact for event in world.store.events(line[0].id, 0, 100) if isinstance(event.fact, TaskPaused)]
+    assert [fact.now for fact in told] == [False, True], "a second request is answered with the first"
+    world.audit()
+
+
+def test_a_pause_at_once_of_a_child_that_its_parent_holds_reaches_what_is_below(world: World):
+    line = under_way(world)
+    world.desk.pause(line[0].id, "ann")
+    world.settle()
+    world.desk.pause(line[1].id, "ann", now=True)
+    world.later(6_000)
+    world.settle()
+    assert states(world, line) == ["running", "ready", "ready"]
+    world.audit()
+
+
+def test_a_child_that_was_made_from_a_task_that_ran_is_paused_at_once_with_it(world: World):
+    """Its creation is under way while the parent pauses, and so far it ran."""
+    world.submit(parent(), acts={"c": [HANG]})
+    asks(world)
+    (row,) = world.store.errands(10)
+    made = world.scheduler._family.act(row)
+    world.settle_until(lambda: the(world, "c", -1).state == "running" if kids(world) else False)
+    world.desk.pause(world.tasks[0], "ann", now=True)
+    world.scheduler._family.over(world.tasks[0], [made])
+    world.later(6_000)
+    world.settle()
+    assert the(world, "c", -1).state == "ready" and kids(world)[0].at_once
+    world.audit()
+
+
+def test_a_child_that_is_born_into_a_pause_at_once_runs_nothing(world: World):
+    world.submit(parent(), acts={"c": [HANG]})
+    asks(world)
+    world.desk.pause(world.tasks[0], "ann", now=True)
+    world.later(6_000)
+    world.settle()
+    (child,) = kids(world)
+    assert (child.pauses, child.at_once) == (2, True) and world.begun_keys() == []
+    world.audit()
+
+
+def test_what_runs_is_asked_in_batches_and_a_dead_scheduler_s_work_is_taken_up(
+    new_world: Made, monkeypatch: pytest.MonkeyPatch
+):
+    for place in ("longtask.core.machine", "longtask.engine.writing"):
+        monkeypatch.setattr(f"{place}.STOPS_MAX", 3)
+    world = new_world(slots=20)
+    graph = graph_of(*[step(f"c{n}") for n in range(8)], name="child")
+    world.submit(step("x", **subtask(graph)), *[step(f"a{n}") for n in range(7)], acts={"*": [HANG]})
+    world.settle()
+    (child,) = kids(world)
+    world.desk.pause(world.tasks[0], "ann", now=True)
+    asked = lambda task: sum(lease.stop == "pause" for lease in world.store.leases(task, 100))  # noqa: E731
+    assert (asked(world.tasks[0]), asked(child.id)) == (3, 0)
+    world.scheduler.tick()
+    assert 3 < asked(world.tasks[0]) < 7
+    world.scheduler = world.new_scheduler()
+    while world.scheduler.tick():
+        world.audit()
+    assert (asked(world.tasks[0]), asked(child.id)) == (7, 8)
+    assert top(world).relay is None and errands(world) == []
+
+
+def test_a_request_to_cancel_is_not_weakened_by_a_pause_at_once(world: World):
+    line = under_way(world, 1)
+    world.desk.cancel_step(Ref(line[1].id, "c"), "ann")
+    world.desk.pause(line[0].id, "ann", now=True)
+    world.settle()
+    assert [lease.stop for lease in world.store.leases(line[1].id, 10)] == ["cancel"]
+    world.audit()
+
+
+@pytest.mark.parametrize("dies", range(1, 9))
+@pytest.mark.parametrize("point", ["commit", "committed"])
+def test_a_pause_at_once_arrives_whichever_commit_is_the_last_of_a_life(new_world: Made, point: str, dies: int):
+    left: list[int] = [1 << 30]
+
+    def fault(at: str) -> None:
+        if at == point:
+            left[0] -= 1
+            if left[0] == 0:
+                raise Dead
+
+    world = new_world(fault=fault)
+    line = under_way(world)
+    world.desk.pause(line[0].id, "ann", now=True)
+    left[0] = dies
+    try:
+        while world.scheduler.tick():
+            pass
+    except Dead:
+        world.scheduler = world.new_scheduler()
+    left[0] = 1 << 30
+    world.later(20_000)
+    world.settle()
+    assert states(world, line) == ["ready"] * 3 and errands(world) == []
+    world.audit()
+
+
 # --- usage and budgets --------------------------------------------------------------------------------------------
 
 

@@ -88,6 +88,7 @@ SPAWNS = {
 }
 ERRANDS = "longtask.engine.family"
 FAMILY = {"task": 60, "steps_max": 4, "stages_max": 2, "failing": 10, "conditional": 10, "mutex": 0, "rounds": 120}
+PAUSING = FAMILY | {"people": 90, "person": "pause resume", "race": 60, "batches": (2, 3), "workers_min": 2}
 SPENDING = FAMILY | {"kinds": ("agent",), "acts": ("done",), "failing": 0, "calls_max": 6, "kill": 0, "code": 0}
 
 MUTANTS = (
@@ -501,10 +502,45 @@ MUTANTS = (
     ),
     Mutant(
         "child born into an old wish",
-        ERRANDS,
-        "one.followed < w.task.wish and",
-        "False and",
+        "longtask.core.family",
+        "followed < task.wish and (",
+        "False and (",
         FAMILY | {"people": 90, "person": "pause resume", "race": 90, "stale": 50, "workers_min": 3},
+    ),
+    Mutant(
+        "child passed by the relay",
+        "longtask.core.family",
+        "(task.relay is None or step <= task.relay)",
+        "task.relay is None",
+        scenario="a_child_made_behind_a_relay_is_told_by_another",
+    ),
+    Mutant(
+        "pause at once of the task alone",
+        ERRANDS,
+        "self._follow(child, wish, hold, parent.at_once)",
+        "self._follow(child, wish, hold)",
+        PAUSING,
+    ),
+    Mutant(
+        "pause at once that asks nothing of a child's attempts",
+        ERRANDS,
+        "                    if w.task.at_once:",
+        "                    if False:",
+        PAUSING,
+    ),
+    Mutant(
+        "pause at once of a paused task passes nothing on",
+        MACHINE,
+        "(hold is not self.held or self.urged)",
+        "hold is not self.held",
+        PAUSING,
+    ),
+    Mutant(
+        "pause at once that asks one batch",
+        ERRANDS,
+        '        if parent.at_once and before == "" and self._stop_running(parent.id):',
+        "        if False:",
+        PAUSING | {"batches": (2, 3), "task": 10, "kinds": ("run",), "steps_max": 8},
     ),
     Mutant(
         "child created by a zombie",

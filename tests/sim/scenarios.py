@@ -17,6 +17,7 @@ from longtask.core.errors import Refused
 from longtask.core.events import StepClaimed, StepReleased
 from longtask.core.model import Kind, StepSpec
 from longtask.core.policy import LEASE_MS
+from longtask.engine import family
 from longtask.engine.loop import Loop
 from longtask.steps.contract import Assignment
 from longtask.steps.places import Places
@@ -26,6 +27,7 @@ from longtask.store.sqlite import SqliteStore
 from longtask.workspace import Workspace
 from tests import postgres
 from tests.conformance.play import act, claim, ready, submit, task_id
+from tests.engine.world import HANG, World, graph_of, step, subtask
 from tests.raw import rows
 
 TASK = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -52,6 +54,43 @@ def a_mutex_is_held_once() -> str | None:
         if refused:
             return f"[mutex] {store.mutex('m')}: a second claim has taken what the first one holds"
     return None
+
+
+class Behind(family.Family):
+    """Comes to the children of `late` before they are there."""
+
+    late = ""
+
+    def _follow(self, child: str, wish: int, hold: bool, at_once: bool = False) -> None:
+        if child != self.late:
+            super()._follow(child, wish, hold, at_once)
+
+
+def a_child_made_behind_a_relay_is_told_by_another() -> str | None:
+    """The relay has passed its step, and is still under way, when the child is there: made from what its parent was."""
+    world = World()
+    graph = graph_of(step("c"), name="child")
+    world.submit(step("x", **subtask(graph)), step("y", **subtask(graph)), acts={"c": [HANG]})
+    assert world.worker is not None
+    while len(made := {row.step: row for row in world.store.errands(10) if row.kind == "create"}) < 2:
+        assert world.worker.tick()
+    (top,) = world.tasks
+    slow = family.Family(world.store, world.scopes, world.language)
+    behind = Behind(world.store, world.scopes, world.language)
+    done = {key: slow.act(row) for key, row in made.items()}
+    slow.over(top, [done["y"]])
+    world.desk.pause(top, "ann")
+    (relay,) = (row for row in world.store.errands(10) if row.kind == "relay")
+    behind.late = made["x"].target
+    most, family.CHILDREN_MAX = family.CHILDREN_MAX, 1
+    try:
+        behind.over(top, [behind.act(relay)])
+        slow.over(top, [done["x"]])
+        world.settle()
+    finally:
+        family.CHILDREN_MAX = most
+    pauses = world.store.get_task(made["x"].target).pauses
+    return None if pauses == 2 else f"[relay] the child was made from a task that ran, and has pauses {pauses}"
 
 
 @contextmanager

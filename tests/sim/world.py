@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from longtask.core import graph as graphs
+from longtask.core import machine, policy
 from longtask.core.policy import BEAT_MS
-from longtask.engine import desk, family, records, scheduler, settling, submitting, waking
+from longtask.engine import desk, family, records, scheduler, settling, submitting, waking, writing
 
 from .faults import Found
 from .hosting import SQLITE, START, Hosting, Process
@@ -227,12 +228,15 @@ def small_batches(size: int) -> Iterator[None]:
     modules = (graphs, settling, submitting, desk, records, scheduler, waking)
     before = [module.BATCH_MAX for module in modules]
     children_max, family.CHILDREN_MAX = family.CHILDREN_MAX, min(size, family.CHILDREN_MAX)
+    stops_max = policy.STOPS_MAX
+    machine.STOPS_MAX = writing.STOPS_MAX = size  # type: ignore[attr-defined]
     for module in modules:
         module.BATCH_MAX = size  # type: ignore[attr-defined]
     try:
         yield
     finally:
         family.CHILDREN_MAX = children_max
+        machine.STOPS_MAX = writing.STOPS_MAX = stops_max  # type: ignore[attr-defined]
         for module, old in zip(modules, before, strict=True):
             module.BATCH_MAX = old  # type: ignore[attr-defined]
 

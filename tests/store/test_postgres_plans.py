@@ -214,6 +214,7 @@ def test_no_statement_reads_a_whole_table(line, name):
         ("sweepable", "step_open", "task_n"),
         ("sweepable", "step_untold", "task_n"),
         ("running", "lease_pkey", "task_n"),
+        ("unasked", "lease_pkey", "task_n"),
         ("waiters", "wait_name", "task_n name step"),
         ("done_op", "event_op", "task_n op"),
         ("rival", "offer_next", "pool priority"),

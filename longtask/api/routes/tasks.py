@@ -50,7 +50,9 @@ KEY = "Idempotency-Key"
 
 
 class Pause(Body):
-    now: bool = Field(default=False, description="Running steps give back too; that costs no retry.")
+    now: bool = Field(
+        default=False, description="Running steps give back too, here and in all tasks below; that costs no retry."
+    )
 
 
 class Resume(Body):

@@ -3,7 +3,8 @@
 waits     who waits for a child has one, or an errand to make it
 orphans   a child that is open is waited for, or an errand is to end it
 ends      an end was told once, or an errand is to tell it
-pauses    a child is held by its parent exactly if that one is held, when no errand is under way
+pauses    a child is held by its parent exactly if that one is held, and at once if that one is, when no errand is
+          under way
 usage     a task counts its own usage and that of all below it, what is under way included, each once
 """
 
@@ -117,6 +118,8 @@ def _pauses(members: Mapping[str, Member]) -> Iterator[Violation]:
                 yield Violation(
                     "relay", f"task {child_id!r} has pauses {child.task.pauses}, its parent held: {_held(parent.task)}"
                 )
+            if child.task.state in UNDER_WAY and parent.task.at_once and not child.task.at_once:
+                yield Violation("relay", f"task {child_id!r} is not to pause at once, and its parent is")
 
 
 def _usage(members: Mapping[str, Member]) -> Iterator[Violation]:

@@ -142,6 +142,7 @@ class _Walker:
         self.seq = 0
         self.state = ""
         self.pauses = 0
+        self.at_once = False
         self.loading = self.doomed = False
         self.head: str | None = None
         self.parallel = 0
@@ -253,13 +254,15 @@ class _Walker:
         match fact:
             case e.TaskPaused():
                 self.pauses |= fact.why
+                self.at_once |= fact.now
             case e.TaskResumed():
                 self.pauses &= ~fact.why
                 self.state = "paused" if self.pauses else "active"
+                self.at_once = self.at_once and self.pauses > 0
             case e.TaskDoomed():
                 self.doomed = True
             case e.TaskReopened():
-                self.pauses = 0
+                self.pauses, self.at_once = 0, False
                 if self.doomed or self.view.task.parent is not None:
                     self.wrong("law", "a task that is doomed, or has a parent, is reopened")
             case e.TaskFailed() | e.TaskCompleted() | e.TaskCancelled():
@@ -367,9 +370,10 @@ class _Walker:
     def compare(self) -> None:
         """What the journal said last, beside the rows: an independent look at the columns that matter most."""
         task = self.view.task
-        said = (self.seq, self.state, self.pauses, self.head, self.spent[0], self.spent[1], self.doomed, self.loading)
-        kept = (task.seq, task.state, task.pauses, task.head, task.spent_micros, task.spent_tokens, task.doomed,
-                task.loading)  # fmt: skip
+        said = (self.seq, self.state, self.pauses, self.at_once, self.head, self.spent[0], self.spent[1], self.doomed,
+                self.loading)  # fmt: skip
+        kept = (task.seq, task.state, task.pauses, task.at_once, task.head, task.spent_micros, task.spent_tokens,
+                task.doomed, task.loading)  # fmt: skip
         if said != kept:
             self.wrong("header", f"the header says {kept}, the journal {said}")
         names = ("state", "attempt", "failures", "rounds", "run", "ask", "seen", "commit", "benign", "losses")

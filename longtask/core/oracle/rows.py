@@ -100,6 +100,16 @@ def leases(view: View) -> Iterator[Violation]:
             yield Violation("lease", f"step {key!r}: its lease ends at {lease.due_at}, after {lease.timeout_at}")
 
 
+def stops(view: View) -> Iterator[Violation]:
+    """In a task that is paused at once all that runs has been asked to give back, or a relay is still about it."""
+    if view.task.state is not T.PAUSED or not view.task.at_once or view.task.relay is not None:
+        return
+    for lease in view.leases:
+        step = view.steps.get(lease.step)
+        if lease.stop is None and step is not None and step.taken_by is None:
+            yield Violation("pauses", f"step {lease.step!r} runs on, nobody has asked it to give back")
+
+
 def _state(view: View, key: str) -> str:
     return str(view.steps[key].state) if key in view.steps else "not there"
 
@@ -233,4 +243,4 @@ def skipped(view: View) -> Iterator[Violation]:
             yield Violation("skip", f"step {step.key!r} is waived and still vetoes")
 
 
-CHECKS = (counters, header, leases, waits, owned, weights, skipped)
+CHECKS = (counters, header, leases, stops, waits, owned, weights, skipped)

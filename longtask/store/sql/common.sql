@@ -55,6 +55,9 @@ limit :limit
 select s.* from lease l join step s on s.task_n = l.task_n and s.key = l.step
 where l.task_n = :task_n order by s.key limit :limit
 
+-- name: unasked
+select l.step from lease l where l.task_n = :task_n and l.stop is null order by l.step limit :limit
+
 -- name: waiters
 select s.* from wait w join step s on s.task_n = w.task_n and s.key = w.step
 where w.task_n = :task_n and w.name = :name and w.step > :after order by w.step limit :limit

@@ -247,7 +247,7 @@ export const en = {
     acts: "Actions",
     pause: "Pause",
     pauseWhy: "Nothing new is claimed. What runs goes on to its end.",
-    pauseNow: "Running steps give back now, too; that costs no retry",
+    pauseNow: "Running steps give back now, too, here and in all tasks below; that costs no retry",
     paused: "Paused.",
     resume: "Resume",
     resumeWhy: "Ready steps are claimed again.",
