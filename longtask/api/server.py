@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from longtask import boot
-from longtask.api.access.guard import Access, make_access
+from longtask.api.access.shared import Access, make_access
 from longtask.api.callbacks.service import Outgoing
 from longtask.api.following import follows
 from longtask.api.settings import Settings

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 
-from longtask.api.access.guard import check_listening
 from longtask.api.access.listening import allow_files, uvicorn_options
+from longtask.api.access.shared import check_listening
 from longtask.api.app import create_app
 from longtask.api.server import Server
 from longtask.core.errors import Refused

@@ -9,10 +9,11 @@ import pytest
 from fastapi.routing import APIRoute
 
 from longtask.api.access.caller import Needed
-from longtask.api.access.guard import STREAM_LOOK_S, check_listening, is_open
+from longtask.api.access.guard import STREAM_LOOK_S, is_open
 from longtask.api.access.limits import Buckets
 from longtask.api.access.policy import Policy, came_from
 from longtask.api.access.roles import Caller, Role
+from longtask.api.access.shared import check_listening
 from longtask.api.access.tokens import FORM, Tokens, fresh, hash_of
 from longtask.api.app import OUTSIDE, ROUTERS
 from longtask.api.server import Server

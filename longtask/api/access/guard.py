@@ -22,25 +22,20 @@ import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes
 
-from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from starlette.exceptions import HTTPException
 
 from longtask.api.access import local
-from longtask.api.access.audit import AuditWriter
+from longtask.api.access.audit import LOOKING, Trail
 from longtask.api.access.caller import STATE, unknown
-from longtask.api.access.limits import Buckets, Streams, network_of, too_deep
+from longtask.api.access.limits import network_of, too_deep
 from longtask.api.access.policy import ARCHIVE_TYPES, ARCHIVES, Policy, came_from, trusted
-from longtask.api.access.roles import Caller, Role
-from longtask.api.access.tokens import KNOWN_S, Tokens
+from longtask.api.access.roles import Caller
+from longtask.api.access.shared import Access, too_many
 from longtask.api.problems import MEDIA_TYPE, URN, Problem, problem_of
-from longtask.api.settings import Settings, is_loopback
-from longtask.config import person
-from longtask.core.errors import LongTaskError, Refused
-from longtask.store.callers import Audit, AuditEnd, Token
-from longtask.store.contract import Store
+from longtask.core.errors import LongTaskError
 
 log = logging.getLogger("longtask.access")
 
@@ -55,13 +50,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 VIEWS = ("/inbox", "/tasks", "/tasks/", "/events", "/fleet")  # of the page, which asks for a token itself
 OPEN = {"/", "/assets/", *VIEWS, "/healthz", "/readyz", "/openapi.json", "/v1/callbacks/"}
 WORKING = "/v1/workers/"  # what a worker does for its own attempts stands in the journals of their tasks, by its name
-Template = tuple[str, str, re.Pattern[str]]  # method, template, what fits it
-LOOKING = ("GET", "HEAD", "OPTIONS")
 MADE = re.compile(rb".*/v1/tasks/([0-9a-f-]{36})")  # where an answer says that a task was made
 SHOWN_TOKEN = re.compile(rb"lt_[0-9A-Za-z]{43}")
 STREAM_LOOK_S = 15.0  # so often a stream's token is looked at; a heartbeat comes about as often
-KNOWN_MAX = 10_000
-LOOKUPS_MAX = 4
 SLOWEST_BYTES_PER_S = 10_000.0  # a body that is not JSON may take longer, as long as it comes
 THREAD_BYTES_MIN = 64_000  # a body above it is looked through in a thread
 HEADERS = {
@@ -73,114 +64,6 @@ HEADERS = {
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
     b"cache-control": b"no-store",
 }
-
-
-class Access:
-    """What is shared by the requests of one process.  `asks`: for a token.  `secure`: browsers come by https."""
-
-    def __init__(self, store: Store, policy: Policy, *, asks: bool, secure: bool = False) -> None:
-        self.store, self.policy, self.asks, self.secure = store, policy, asks, secure
-        self.tokens = Tokens(store)
-        self.audit = AuditWriter(store)
-        self.networks = policy.networks
-        self.callers = Buckets(policy.caller_per_s, policy.caller_burst)
-        self.strangers = Buckets(policy.stranger_per_s, policy.stranger_burst)
-        self.streams = Streams(policy.streams_max, policy.streams_of_caller_max)
-        self.reading_bytes = 0
-        self.templates: list[Template] | None = None
-        self._known: dict[str, tuple[Token, float]] = {}
-        self._me = person()
-        self._threads = CapacityLimiter(LOOKUPS_MAX)  # their own: routes may keep all others busy
-        self._learning = asyncio.Lock()
-
-    async def caller(self, headers: local.Headers, address: str) -> Caller | None:
-        """None: nobody that is known.  Raises Problem."""
-        given = local.values(headers, b"authorization")
-        if not given:
-            return None if self.asks else Caller(self._me, frozenset(Role), address=address)
-        scheme, _, text = given[0].partition(" ")
-        token = None
-        if len(given) == 1 and scheme.lower() == "bearer":
-            token = await self._token(text.strip(), address)
-        if token is None:
-            self.strangers.take(network_of(address), time.monotonic())
-            raise unknown(
-                "the token is not known here, has expired or was revoked: longtask token list shows those that are good"
-            )
-        seen = None if token.workspaces is None else frozenset(token.workspaces)
-        return Caller(token.name, frozenset(map(Role, token.roles)), seen, token.id, address)
-
-    async def _token(self, text: str, address: str) -> Token | None:
-        now = time.monotonic()
-        known = self._known.get(text)
-        if known is not None and now - known[1] < KNOWN_S:
-            return known[0]
-        if known is None and (wait := self.strangers.take(network_of(address), now, count=0)):
-            raise too_many(wait)
-        found = await self._find(text)
-        if found is None:
-            self._known.pop(text, None)
-            return None
-        if len(self._known) >= KNOWN_MAX:
-            self._known.clear()
-        self._known[text] = found, now
-        return found
-
-    def forget(self) -> None:
-        """Tokens are looked up anew."""
-        self._known.clear()
-
-    async def learn_templates(self, app: Any) -> None:
-        """What the application describes, at the first change: it takes a while, and once for all who come then."""
-        async with self._learning:
-            if self.templates is None and app is not None:
-                self.templates = await run_sync(templates_of, app, limiter=self._threads)
-
-    async def good(self, headers: local.Headers) -> bool:
-        """The token of a request that was let in is still good."""
-        given = local.values(headers, b"authorization")
-        return not given or await self._find(given[0].partition(" ")[2].strip()) is not None
-
-    async def _find(self, text: str) -> Token | None:
-        return await run_sync(self.tokens.find, text, limiter=self._threads)
-
-
-def templates_of(app: Any) -> list[Template]:
-    """Of addresses that change something; those with fewer names first, as `/tasks/check` before `/tasks/{task}`."""
-    found: list[Template] = []
-    for template, methods in app.openapi()["paths"].items():
-        pieces = re.split(r"\{(\w+)\}", template)
-        texts = [f"(?P<{p}>[^/]+)" if n % 2 else re.escape(p) for n, p in enumerate(pieces)]
-        found += [(method.upper(), template, re.compile("".join(texts))) for method in methods]
-    return sorted((row for row in found if row[0] not in LOOKING), key=lambda row: row[1].count("{"))
-
-
-def make_access(store: Store, settings: Settings) -> Access:
-    """Tokens are asked for wherever somebody from elsewhere may call."""
-    public, policy = urlsplit(settings.public_url or ""), settings.policy
-    reached = bool(public.hostname) and not is_loopback(public.hostname or "")
-    asks = policy.tokens or bool(policy.proxies) or reached or not settings.local
-    return Access(store, policy, asks=asks, secure=public.scheme == "https")
-
-
-def too_many(wait_s: float, detail: str = "") -> Problem:
-    seconds = max(1, round(wait_s + 0.5))
-    return Problem(
-        429,
-        "too-many-requests",
-        "too many requests",
-        detail or f"slow down, and try again after {seconds} s",
-        headers={"Retry-After": str(seconds)},
-    )
-
-
-def check_listening(access: Access, host: str) -> None:
-    """Before a server listens.  Raises Refused."""
-    if access.asks and not access.tokens.any_good():
-        raise Refused(
-            f"a server on {host!r} asks for tokens, and there is none that is good, so nobody could use it; make one: "
-            "longtask token create NAME --role admin"
-        )
 
 
 def is_open(path: str) -> bool:
@@ -213,7 +96,6 @@ class Call:
         self._method: str = scope["method"]
         self._path: str = scope["path"]
         self._caller: Caller | None = None
-        self._row: Audit | None = None
         self._started = self._ended = False
         self._held: Message | None = None  # the start of an answer whose body says what came of it
         self._body: list[Message] = []  # read already
@@ -225,7 +107,7 @@ class Call:
         self._stream_of: str | None = None
         self._streaming = False
         self._looked_at = 0.0
-        self._route: tuple[str, dict[str, str]] | None = None
+        self._trail = Trail(access.audit, scope)
 
     async def run(self, app: App) -> None:
         try:
@@ -243,14 +125,14 @@ class Call:
         except Exception as error:  # whatever it is, its message may hold anything
             if self._ended:  # the application was cut off
                 return
-            log.error("request.failed method=%s path=%s", self._method, self._matched()[0], exc_info=error)
+            log.error("request.failed method=%s path=%s", self._method, self._trail.address, exc_info=error)
             await self._refuse(Problem(500, "unexpected", "an unexpected error; the server's log tells more"))
         finally:
             self._access.reading_bytes -= 0 if self._filed else self._counted
             if self._streaming:
                 self._access.streams.leave(self._stream_of)
-            if self._row is not None:  # the client is gone, or the server ends
-                await asyncio.shield(self._end_audit(499, "gone"))
+            if self._trail.begun:  # the client is gone, or the server ends
+                await asyncio.shield(self._trail.end(499, "gone"))
 
     # --- on the way in --------------------------------------------------------------------------------------------
 
@@ -276,8 +158,7 @@ class Call:
         state["address"] = address
         await self._check_body()
         if self._method not in LOOKING and caller is not None and not self._path.startswith(WORKING):
-            await self._access.learn_templates(self._scope.get("app"))
-            self._row = await self._access.audit.begin(self._audit_row(caller.name, caller.token, address))
+            await self._trail.begin(caller.name, caller.token, address)
 
     def _check_form(self) -> None:
         target = self._scope.get("raw_path", b"") + b"?" + self._scope.get("query_string", b"")
@@ -383,36 +264,6 @@ class Call:
             raise HTTPException(problem.status, problem.detail, dict(problem.headers)) from problem
         return {"type": "http.disconnect"}
 
-    # --- the audit ------------------------------------------------------------------------------------------------
-
-    def _audit_row(self, who: str, token: str | None, address: str, status: int = 0) -> Audit:
-        template, named = self._matched()
-        task, step = named.get("task"), named.get("step")
-        return Audit("", 0, who, token, address, f"{self._method} {template}", task, step, status)
-
-    def _matched(self) -> tuple[str, dict[str, str]]:
-        """The template of the address, and what stands for its names.  The path itself may hold what is secret."""
-        if self._route is None:
-            self._route = "(no such address)", {}
-            for method, template, pattern in self._access.templates or ():
-                if method == self._method and (found := pattern.fullmatch(self._path)):
-                    self._route = template, found.groupdict()
-                    break
-        return self._route
-
-    async def _end_audit(self, status: int, outcome: str) -> None:
-        row, self._row = self._row, None
-        if row is not None:
-            task = self._scope.get("state", {}).get("task_id")
-            await self._access.audit.end(AuditEnd(row.id, status, outcome, task))
-
-    async def _audit_open(self, status: int) -> None:
-        """Of a change that nobody's token has allowed, but a signature: rows for all who try would fill the store."""
-        await self._access.learn_templates(self._scope.get("app"))
-        state = self._scope.get("state", {})
-        row = self._audit_row(str(state.get("who", "callback")), None, str(state.get("address", "")), status)
-        await self._access.audit.begin(row)
-
     # --- on the way out -------------------------------------------------------------------------------------------
 
     async def _refuse(self, problem: Problem) -> None:
@@ -426,7 +277,7 @@ class Call:
             await self._start(message)
             return
         if self._held is not None:  # a problem: what came of it is told before anybody hears
-            await self._end_audit(self._held["status"], _slug(message.get("body", b"")))
+            await self._trail.end(self._held["status"], _slug(message.get("body", b"")))
             held, self._held = self._held, None
             self._started = True
             await self._send(held)
@@ -446,13 +297,13 @@ class Call:
             self._scope["state"].setdefault("task_id", made[1].decode())
         if kind == "text/event-stream" and not await self._enter_stream():
             return
-        if self._row is not None:
+        if self._trail.begun:
             if kind == MEDIA_TYPE:
                 self._held = message
                 return
-            await self._end_audit(status, "")
+            await self._trail.end(status, "")
         elif self._method not in LOOKING and self._caller is None and status < 400:
-            await self._audit_open(status)
+            await self._trail.note(status)
         self._started = True
         await self._send(message)
 
