@@ -473,7 +473,7 @@ MUTANTS = (
     ),
     Mutant(
         "lease by the worker's clock",
-        "longtask.store.postgres.store",
+        "longtask.store.postgres.blocks",
         "server_ms if self._clock is None else self.now()",
         "time.time_ns() // 1_000_000",
         scenario="a_machine_with_a_wrong_clock_claims_as_every_other",

@@ -152,7 +152,7 @@ def test_a_broken_commit_changes_nothing_wherever_it_stands(wire, url, line, how
 
 def test_whoever_cannot_be_told_is_told_so(wire, url, open_store, monkeypatch):
     """The server cannot be asked: neither success nor failure is claimed."""
-    monkeypatch.setattr("longtask.store.postgres.store.FATE_PATIENCE_S", 0.2)
+    monkeypatch.setattr("longtask.store.postgres.blocks.FATE_PATIENCE_S", 0.2)
     store = open_store(url=wire.url)
     id_ = submit(store, 1, ready("a"))
     wire.cut_at(commits, 1, UNANSWERED)

@@ -72,7 +72,7 @@ def test_the_time_outside_blocks_is_the_servers_too_and_is_asked_again_after_a_w
     assert before - 1 <= store.now() <= line.execute(CLOCK).fetchall()[0][0] + 1
     store._ahead_ms -= 3_600_000  # as after the sleep of a machine whose steady clock has slept too
     assert store.now() < before
-    monkeypatch.setattr("longtask.store.postgres.store.LEARN_EVERY_MS", -1)
+    monkeypatch.setattr("longtask.store.postgres.blocks.LEARN_EVERY_MS", -1)
     assert before <= store.now() <= line.execute(CLOCK).fetchall()[0][0] + 1
 
 
