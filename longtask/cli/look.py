@@ -141,6 +141,8 @@ def say_reasons(session: Session, told: list[reasons.Reason], now: int) -> None:
     for reason in told:
         since: Line = [(f"  (since {duration(now - reason.since)})", "dim")] if reason.since else []
         session.say([(reason.what, ""), *since])
+        for line in reason.details:
+            session.say([("  - " + line, "dim")])
         for text in reason.help:
             session.say([("  " + text, "cyan")])
 

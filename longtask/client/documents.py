@@ -158,6 +158,7 @@ class Reason(TypedDict):
     help: list[str]
     step: str | None
     who: list[str]
+    details: list[str]
 
 
 class FileChange(TypedDict):

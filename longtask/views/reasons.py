@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from longtask.core.decide import ANSWERS
@@ -14,7 +14,7 @@ from longtask.core.spending import limits_of, near
 from longtask.store.contract import Ref, Store
 from longtask.views.fleet import live_workers
 from longtask.views.picture import STEPS_MAX, look, need_rows, parent_of
-from longtask.views.text import gist
+from longtask.views.text import clean, gist, problems_in
 from longtask.views.words import duration, handle, named, near_limit, question_text, spent, waits_for
 
 S = StepState
@@ -35,13 +35,15 @@ class Face:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`since`: an instant, 0 when it is not known.  `who`: who may decide, empty for anybody.  `help`: commands."""
+    """`since`: an instant, 0 when it is not known.  `who`: who may decide, empty for anybody.  `help`: commands.
+    `details`: of one step that is asked about, all problems, where its reason lists several."""
 
     what: str
     since: int = 0
     help: tuple[str, ...] = ()
     step: str | None = None
     who: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
 
 
 def reason_map(reason: Reason) -> dict[str, Any]:
@@ -51,16 +53,25 @@ def reason_map(reason: Reason) -> dict[str, Any]:
         "help": list(reason.help),
         "step": reason.step,
         "who": list(reason.who),
+        "details": list(reason.details),
     }
 
 
 def why(face: Face, task: Task, step: Step | None) -> list[Reason]:
     found = list(_of_task(face, task) if step is None else _of_step(face, task, step))
     if found:
-        return found
+        return found if step is None else [replace(found[0], details=_details(step)), *found[1:]]
     return [
         Reason(f"{step.key} is {step.state}" if step else f"{handle(task)} is {status(task)}: nothing is in the way")
     ]
+
+
+def _details(step: Step) -> tuple[str, ...]:
+    """Of a step that has gone wrong, or asks: all problems, where its reason lists several."""
+    if step.state not in (S.WAITING, S.READY, S.FAILED, S.CANCELLED):
+        return ()
+    problems = problems_in(str((step.question or {}).get("reason") or step.reason or ""))
+    return tuple(clean(line) for line in problems) if len(problems) > 1 else ()
 
 
 def waits_for_somebody(face: Face, task: Task) -> list[Reason]:

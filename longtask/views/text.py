@@ -21,11 +21,22 @@ def first_line(text: object, length_max: int = 300) -> str:
 
 
 def gist(reason: str | None, length_max: int = 300) -> str:
-    """Of a failure: how it ended, and the last that was said.  The command itself is known to whoever reads it."""
+    """Of a failure: how it ended, and the last that was said.  The command itself is known to whoever reads it.  Of a
+    list of problems: what they are about, the first, and how many more."""
     lines = [line for line in (reason or "").strip().splitlines() if line.strip()]
     if not lines:
         return ""
+    if problems := problems_in(reason or ""):
+        more = f" (and {len(problems) - 1} more)"
+        first = clean(f"{lines[0]} {problems[0]}", length_max - len(more))
+        return first + (more if len(problems) > 1 else "")
     how, colon, _ = lines[0].partition(": ")
     if len(lines) == 1 or not colon or not how.startswith(("exit code ", "signal ")):
         return clean(lines[0], length_max)
     return clean(f"{how}: {lines[-1].strip(' =')}", length_max)
+
+
+def problems_in(reason: str) -> list[str]:
+    """Of a reason that is a head and a list of problems, the list."""
+    head, *rest = [line.strip() for line in reason.splitlines() if line.strip()] or [""]
+    return rest if head.endswith(":") and not head.startswith(("exit code ", "signal ")) else []

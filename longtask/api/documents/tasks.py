@@ -35,6 +35,9 @@ class Asks(Shape):
     step: str
     text: str
     who: list[str] = Field(description="Who may decide; empty: anybody who may decide on this task.")
+    details: list[str] = Field(
+        description="Of one step that is asked about: all problems, where its reason lists several.", examples=[[]]
+    )
     since: Instant | None
 
 

@@ -65,6 +65,7 @@ def told_reasons(session: Session, client: Client, task: str, step: str | None =
             tuple(_here(session, text) for text in told["help"]),
             told["step"],
             tuple(told["who"]),
+            tuple(told["details"]),
         )
         for told in client.why(task, step)
     ]

@@ -1755,6 +1755,12 @@ export interface components {
              * @description Who may decide; empty: anybody who may decide on this task.
              */
             who: string[];
+            /**
+             * Details
+             * @description Of one step that is asked about: all problems, where its reason lists several.
+             * @example []
+             */
+            details: string[];
             /** Since */
             since: number | null;
         } & {
@@ -3173,7 +3179,7 @@ export interface components {
         Pause: {
             /**
              * Now
-             * @description Running steps give back too; that costs no retry.
+             * @description Running steps give back too, here and in all tasks below; that costs no retry.
              * @default false
              */
             now?: boolean;

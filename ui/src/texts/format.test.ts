@@ -11,6 +11,10 @@ test("durations are written as on the command line", () => {
 test("of a failure is told how it ended and the last that was said", () => {
   expect(gist("exit code 1: make test\nlong\n=== 2 failed ===")).toBe("exit code 1: 2 failed");
   expect(gist("no worker came")).toBe("no worker came");
+  expect(gist("it cannot be added:\nstep 'x' is there\nno 'y'\n")).toBe(
+    "it cannot be added: step 'x' is there (and 1 more)",
+  );
+  expect(gist("it cannot be added:\nno 'y'")).toBe("it cannot be added: no 'y'");
   expect(gist(null)).toBe("");
 });
 

@@ -55,11 +55,22 @@ export function firstLine(text: string): string {
   return text.trim().split("\n", 1)[0] ?? "";
 }
 
-/** Of a failure: how it ended, and the last that was said. */
+/** Of a reason that is a head and a list of problems, the list. */
+export function problemsIn(reason: string | null): string[] {
+  const [head = "", ...rest] = (reason ?? "").split("\n").filter((line) => line.trim() !== "");
+  const isList = head.trimEnd().endsWith(":") && !/^(exit code|signal) /.test(head);
+  return isList ? rest.map((line) => line.trim()) : [];
+}
+
+/** Of a failure: how it ended, and the last that was said. Of a list of problems: the first, and how many more. */
 export function gist(reason: string | null): string {
   const lines = (reason ?? "").split("\n").filter((line) => line.trim() !== "");
   const first = lines[0];
   if (first === undefined) return "";
+  const problems = problemsIn(reason);
+  if (problems.length > 0) {
+    return `${first.trim()} ${problems[0] ?? ""}${problems.length > 1 ? ` (and ${problems.length - 1} more)` : ""}`;
+  }
   const how = first.split(": ", 1)[0] ?? "";
   if (lines.length === 1 || !first.includes(": ") || !/^(exit code|signal) /.test(how)) return first.trim();
   return `${how}: ${(lines.at(-1) ?? "").replace(/^[ =]+|[ =]+$/g, "")}`;

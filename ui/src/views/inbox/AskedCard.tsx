@@ -9,8 +9,10 @@ import { Age, Left } from "@/parts/Age";
 import { approvalAddress, taskAddress } from "@/parts/addresses";
 import { Button, buttonClass } from "@/parts/Button";
 import { DecideDialog, PLAIN_ANSWERS } from "@/parts/DecideDialog";
+import { plain } from "@/parts/log/ansi";
 import { useMay } from "@/parts/roles";
 import { StateMark } from "@/parts/State";
+import { problemsIn } from "@/texts/format";
 import { t, worded } from "@/texts/texts";
 
 const AT_HAND = 3; // answers beside the text; the others stand in the approval's own view
@@ -23,6 +25,7 @@ export function AskedCard({ approval }: { approval: Approval }) {
   const address = approvalAddress(approval.task, approval.step);
   const answers = approval.answers.filter((word) => PLAIN_ANSWERS.has(word) && !SIDE.has(word)).slice(0, AT_HAND);
   const shown = shownBy(approval);
+  const problems = problemsOf(approval);
   return (
     <li className="rounded-lg border border-line bg-surface px-4 py-3">
       <div className="flex flex-wrap items-baseline gap-x-2 text-muted">
@@ -46,6 +49,15 @@ export function AskedCard({ approval }: { approval: Approval }) {
           {approval.text}
         </Link>
       </h2>
+      {problems.length < 2 ? null : (
+        <ul aria-label={t.inbox.problems} className="my-1 list-disc pl-5">
+          {problems.map((problem) => (
+            <li key={problem} className="break-words">
+              {problem}
+            </li>
+          ))}
+        </ul>
+      )}
       <p className="mt-0.5 flex flex-wrap gap-x-4 text-muted">
         {graph.data ? <span>{t.inbox.blocks(blockedBy(graph.data, approval.step))}</span> : null}
         {shown.map((text) => (
@@ -87,4 +99,9 @@ function shownBy(approval: Approval): string[] {
   if (diff?.files !== undefined) found.push(t.inbox.shows.diff(diff.files, diff.insertions ?? 0, diff.deletions ?? 0));
   if (artifacts.length > 0) found.push(t.inbox.shows.artifacts(artifacts.map((artifact) => artifact.name).join(", ")));
   return found;
+}
+
+/** What is wrong, one by one, where its reason is a list of that. */
+function problemsOf({ question }: Approval): string[] {
+  return typeof question.reason === "string" ? problemsIn(plain(question.reason)) : [];
 }

@@ -57,6 +57,19 @@ test("a decision is made without leaving, and names the version that was seen", 
   expect(await sent?.json()).toEqual({ answer: "approve", text: "fine" });
 });
 
+test("of a planner whose steps do not hold, all that is wrong is told", async () => {
+  const reason = "the steps cannot be added:\nstep 'x' is there\nno step 'y'";
+  const asked = anApproval({
+    kind: "failed",
+    text: "the steps cannot be added: …",
+    question: { kind: "failed", reason },
+  });
+  answerWith(answers({ "GET /v1/approvals": { items: [asked], next: null } }));
+  show(<InboxView />);
+  const wrong = within(await screen.findByRole("list", { name: "What is wrong" })).getAllByRole("listitem");
+  expect(wrong.map((item) => item.textContent)).toEqual(["step 'x' is there", "no step 'y'"]);
+});
+
 test("a rejection takes a reason", async () => {
   answerWith(answers());
   show(<InboxView />);

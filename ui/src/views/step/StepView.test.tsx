@@ -51,6 +51,7 @@ test("a command's output is shown with its state, its duration and what can be d
           help: ["longtask retry shop-12 tests"],
           step: "tests",
           who: [],
+          details: ["step 'x' is there", "no step 'y'"],
         },
       ],
     },
@@ -58,6 +59,8 @@ test("a command's output is shown with its state, its duration and what can be d
   expect((await screen.findByText("FAILED")).className).toContain("text-bad");
   expect(screen.getByText("tests failed: exit code 1")).toBeTruthy();
   expect(screen.getByText("longtask retry shop-12 tests")).toBeTruthy();
+  const wrong = within(screen.getByRole("list", { name: "What is wrong" })).getAllByRole("listitem");
+  expect(wrong.map((item) => item.textContent)).toEqual(["step 'x' is there", "no step 'y'"]);
   expect(screen.getByRole("button", { name: "Retry" })).toBeTruthy();
   await expectAccessible(container);
 });
@@ -222,7 +225,9 @@ test("a step that asks leads to its question", async () => {
       question: { kind: "approval" },
     }),
     {
-      [`${BASE}/why`]: { items: [{ what: "tests asks anybody: fine?", since: AT, help: [], step: "tests", who: [] }] },
+      [`${BASE}/why`]: {
+        items: [{ what: "tests asks anybody: fine?", since: AT, help: [], step: "tests", who: [], details: [] }],
+      },
     },
   );
   const link = await screen.findByRole("link", { name: "Look and decide" });

@@ -45,6 +45,15 @@ export function Why({ task, step }: { task: string; step: StepDetail }) {
               </span>
             )}
           </span>
+          {reason.details.length === 0 ? null : (
+            <ul aria-label={t.step.details} className="basis-full list-disc pl-5">
+              {reason.details.map((line) => (
+                <li key={line} className="break-words">
+                  {line}
+                </li>
+              ))}
+            </ul>
+          )}
           {asks ? (
             <Link to={approvalAddress(task, step.key)} className={`${buttonClass("main")} max-sm:basis-full`}>
               {t.step.decide}

@@ -25,7 +25,9 @@ function at(address: string, more: Answers = {}) {
     [`GET /v1/tasks/${TASK}`]: TREE,
     "GET /v1/tasks/shop-12": TREE,
     [`GET /v1/tasks/${TASK}/why`]: {
-      items: [{ what: "review asks anybody: Right?", since: Date.now(), help: [], step: "review", who: [] }],
+      items: [
+        { what: "review asks anybody: Right?", since: Date.now(), help: [], step: "review", who: [], details: [] },
+      ],
     },
     [`GET /v1/tasks/${TASK}/steps/tests`]: { ...TREE.steps[1], task: TASK, needs: [] },
     [`GET /v1/tasks/${TASK}/steps/build/attempts`]: { items: [anAttempt()], next: null },

@@ -39,7 +39,9 @@ function shown(steps: Step[], edges: string[][]) {
       edges,
       steps_left_out: 0,
     },
-    [`GET /v1/tasks/${TASK}/why`]: { items: [{ what: "needs review", since: null, help: [], step: "ship", who: [] }] },
+    [`GET /v1/tasks/${TASK}/why`]: {
+      items: [{ what: "needs review", since: null, help: [], step: "ship", who: [], details: [] }],
+    },
   });
   return show(<GraphView />, `/tasks/${TASK}/graph`, "/tasks/:task/graph");
 }
