@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longtask.boot.late import LOADING, Language, read_document
+from longtask.boot.late import LOADING, Language, read_document, with_plans
 from longtask.boot.parts import Parts
 from longtask.config import ALLOW_PRIVATE, PUBLIC_URL, Config
 from longtask.core.errors import Refused
@@ -74,12 +74,12 @@ def carriers(expressions: Language, places: LaterPlaces, path_of: PathOf) -> dic
     def command() -> Executor:
         from longtask.steps.command import CommandExecutor
 
-        return CommandExecutor(expressions.render, path_of)
+        return CommandExecutor(expressions.render, path_of, with_plans)
 
     def function() -> Executor:
         from longtask.steps.function import FunctionExecutor
 
-        return FunctionExecutor(render=expressions.render)
+        return FunctionExecutor(render=expressions.render, read_plans=with_plans)
 
     def agent() -> Executor:
         from longtask.steps.agent import AgentExecutor
@@ -90,6 +90,7 @@ def carriers(expressions: Language, places: LaterPlaces, path_of: PathOf) -> dic
             render=expressions.render,
             read_document=read_document,
             program=installed(places.home).path,
+            read_plans=with_plans,
         )
         return ToldConflicts(made)
 

@@ -57,3 +57,11 @@ def read_document(path: Path) -> Json:
     value, _, findings = parse(path.read_bytes(), str(path))
     findings.raise_if_any()
     return value
+
+
+def with_plans(steps: Json, folder: Path) -> Json:
+    """`steps.planning.ReadPlans`."""
+    with LOADING:
+        from longtask.plan import growth
+
+    return growth.with_plans(steps, folder)

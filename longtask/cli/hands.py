@@ -208,7 +208,12 @@ def growth_in(
     from longtask.plan.growth import growth_of
 
     text, name = read_words(file)
-    return growth_of(text, name, task, plan, stage=stage, before=before, after=after)
+    return growth_of(text, name, task, plan, folder=folder_of(file), stage=stage, before=before, after=after)
+
+
+def folder_of(file: str) -> Path:
+    """From which it names other files."""
+    return Path() if file == "-" else Path(file).parent
 
 
 def values_in(file: str) -> dict[str, Json]:

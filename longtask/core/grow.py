@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from . import events as e
 from .errors import BadPlan, Problem, Refused
 from .graph import SYSTEM_KINDS, Planned, did_you_mean, gate_key
-from .model import POOL_SYSTEM, Edge, Role, Step, StepSpec, StepState, Task, TaskState, Verdict
-from .policy import GROWTH_EDGES_MAX, GROWTH_MAX, STEPS_MAX
+from .model import POOL_SYSTEM, Edge, Failed, Json, Role, Step, StepSpec, StepState, Task, TaskState, Verdict
+from .policy import GROWTH_EDGES_MAX, GROWTH_MAX, REASON_LENGTH_MAX, STEPS_MAX
 from .settle import counts
 
 S = StepState
@@ -239,6 +239,30 @@ def _row(step: Planned, needs: Iterable[str], around: Around) -> e.NewStep:
         vetoes=sums[1],
         omits=sums[2],
     )
+
+
+def steps_in(result: Json) -> list[Json]:
+    """What a planner has handed over; an empty list is a plan, too.  Raises BadPlan."""
+    steps = result.get("steps") if isinstance(result, dict) else None
+    if not isinstance(steps, list):
+        found = "there is none" if steps is None else f"found {str(steps)[:60]!r}"
+        raise BadPlan(f"it has to hand over `steps`, a list of steps in the language of plans; {found}")
+    return steps
+
+
+def refusal(error: BadPlan) -> Failed:
+    """What is wrong with a planner's steps goes back to it: its next run is told.  As many problems as a reason holds,
+    each whole, and how many more."""
+    lines = ["the steps that it has handed over cannot be added:"]
+    told = [str(problem) for problem in error.problems]
+    room = REASON_LENGTH_MAX - len(lines[0]) - len("\nand 1,000,000 more")
+    for n, problem in enumerate(told):
+        room -= len(problem) + 1
+        if room < 0:
+            lines.append(f"and {len(told) - n:,} more" if n else problem[: room + len(problem)])
+            break
+        lines.append(problem)
+    return Failed("\n".join(lines), retryable=True)
 
 
 def known_to(need: Step, dependent: str) -> Verdict:

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from longtask.core.errors import BadPlan, LongTaskError
+from longtask.core.errors import BadPlan
 from longtask.core.events import StepsAdded
-from longtask.core.grow import Around, Growth, entered, grow, known_to, named
-from longtask.core.model import Failed, Json, JsonMap, Step, StepSpec, Verdict
-from longtask.core.policy import EDGES_PER_STEP_MAX, GROWTH_MAX, REASON_LENGTH_MAX
+from longtask.core.grow import Around, Growth, entered, grow, known_to, named, steps_in
+from longtask.core.model import Json, JsonMap, Step, StepSpec, Verdict
+from longtask.core.policy import EDGES_PER_STEP_MAX, GROWTH_MAX
 from longtask.core.settle import Condition, ConditionNeeded, react
 from longtask.store.contract import Ref, Store
 
@@ -76,9 +76,7 @@ class Plan:
 def handed_over(store: Store, scopes: Scopes, expressions: Expressions, ref: Ref, spec: StepSpec, result: Json) -> Plan:
     """What a planner's result asks for.  Raises BadPlan with every problem, as text for the planner."""
     words: JsonMap = spec.body["grow"]
-    steps = result.get("steps") if isinstance(result, dict) else None
-    if not isinstance(steps, list):
-        raise BadPlan("it has to hand over `steps`, a list of steps in the language of plans; there is none")
+    steps = steps_in(result)
     most = words.get("steps_max", GROWTH_MAX)
     if len(steps) > most:
         raise BadPlan(f"it hands over {len(steps)} steps, {most} is the limit; plan fewer, or use for_each")
@@ -94,9 +92,5 @@ def proposal(growth: Growth) -> tuple[str, str]:
     shown = ", ".join(step.key for step in growth.planned[:SHOWN_MAX])
     more = "" if len(growth.planned) <= SHOWN_MAX else f" and {len(growth.planned) - SHOWN_MAX} more"
     digest = hashlib.sha256(repr(growth).encode()).hexdigest()[:32]
-    return f"it wants to add {len(growth.planned)} steps: {shown}{more}", digest
-
-
-def refusal(error: LongTaskError) -> Failed:
-    """What is wrong with a planner's steps goes back to it: its next run is told."""
-    return Failed(f"the steps that it has handed over cannot be added:\n{error}"[:REASON_LENGTH_MAX], retryable=True)
+    number = len(growth.planned)
+    return f"it wants to add {number} {'step' if number == 1 else 'steps'}: {shown}{more}", digest

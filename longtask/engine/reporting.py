@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from longtask.core import decide
 from longtask.core.errors import BadPlan, Refused
+from longtask.core.grow import refusal
 from longtask.core.model import (
     POOL_SYSTEM,
     Done,
@@ -27,7 +28,7 @@ from longtask.store.contract import Ref, Store
 
 from .claiming import Claims
 from .dispatcher import Claimed, Reported
-from .growing import Plan, grow_in, handed_over, proposal, refusal
+from .growing import Plan, grow_in, handed_over, proposal
 from .outcomes import bounded, masked
 from .scope import Expressions, Scopes
 from .settling import CONDITION_ROUNDS_MAX, TELLING, open_items, settle_quietly

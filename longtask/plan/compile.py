@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -81,7 +81,8 @@ def compiled(
     it may name the plans of its `task` steps; None: it names no files."""
     raw, places, findings = parse(text, file, text_under=TEXT_UNDER, empty=f"the plan is empty; {BEGIN}")
     if folder is not None:
-        raw = family.read_files(raw, places, folder, _parsed)
+        family.Files(family.tree_of(folder), parsed, findings).put_in(raw, folder)
+    unread = dict(findings.found)
     given = Given(attended, name, parallel)
     try:
         return _plan_of(raw, findings, given)
@@ -91,6 +92,7 @@ def compiled(
             place_all(text if isinstance(text, str) else text.decode("utf-8"), places)
             if places.values:
                 fresh = Findings(places)
+                fresh.found |= unread
                 _plan_of(raw, fresh, given)
         raise
 
@@ -105,7 +107,8 @@ def whole_text(plan: Plan, text: str) -> str:
     return json.dumps(plan.dump(), ensure_ascii=False, indent=2) if plan._places.parts else text
 
 
-def _parsed(text: bytes, file: str) -> tuple[Json, Places]:
+def parsed(text: bytes, file: str) -> tuple[Json, Places]:
+    """A plan as plain values, and their places.  Raises BadPlan."""
     raw, places, findings = parse(text, file, text_under=TEXT_UNDER, empty=f"the plan is empty; {BEGIN}")
     findings.raise_if_any()
     return raw, places
@@ -421,10 +424,10 @@ def _stage_limits(stages: list[Stage]) -> tuple[dict[str, int], ...]:
 class Fragment(_Compiler):
     """Steps alone, to be added to a task that is there: what they need and read is judged beside it."""
 
-    def steps(self) -> tuple[tuple[Planned, ...], tuple[StepSpec, ...]]:
-        """Rows and specs; problems are in the findings."""
-        for n, (step, values) in enumerate(zip(self.plan.steps, self.plan.dump().get("steps", []), strict=True)):
-            self._step(step, values, ("steps", n), f"steps[{n}]", 1)
+    def steps(self, locs: Sequence[Loc]) -> tuple[tuple[Planned, ...], tuple[StepSpec, ...]]:
+        """Rows and specs; problems are in the findings.  `locs`: where each step stands in its text."""
+        for step, values, loc in zip(self.plan.steps, self.plan.dump().get("steps", []), locs, strict=True):
+            self._step(step, values, loc, path_text(loc), 1)
         return tuple(self.planned), tuple(self.specs.specs)
 
 
@@ -438,17 +441,17 @@ def all_specs(graph: Graph) -> Iterator[StepSpec]:
 
 def placed(graph: Graph, folder: Path) -> Graph:
     """A plan names its recordings from its own folder; a worker may stand anywhere."""
+    return replace(graph, specs=tuple(moved(spec, folder) for spec in graph.specs))
 
-    def moved(spec: StepSpec) -> StepSpec:
-        if spec.kind is Kind.TASK:
-            child = placed(codec.load(Graph, spec.body["graph"]), folder)
-            return replace(spec, body={**spec.body, "graph": codec.form(Graph).dump(child)})
-        given = spec.body.get("recording")
-        if spec.kind is not Kind.AGENT or not given or "${{" in given:
-            return spec
-        return replace(spec, body={**spec.body, "recording": str((folder / given).resolve())})
 
-    return replace(graph, specs=tuple(map(moved, graph.specs)))
+def moved(spec: StepSpec, folder: Path) -> StepSpec:
+    if spec.kind is Kind.TASK:
+        child = placed(codec.load(Graph, spec.body["graph"]), folder)
+        return replace(spec, body={**spec.body, "graph": codec.form(Graph).dump(child)})
+    given = spec.body.get("recording")
+    if spec.kind is not Kind.AGENT or not given or "${{" in given:
+        return spec
+    return replace(spec, body={**spec.body, "recording": str((folder / given).resolve())})
 
 
 def _without_plan(values: dict[str, Any]) -> dict[str, Any]:

@@ -17,9 +17,8 @@ from pydantic import ValidationError
 from longtask.core.errors import BadPlan
 from longtask.core.model import Json, JsonMap, Kind, StepSpec, Task
 
-from .compile import Fragment
 from .duration import duration_text
-from .growth import host
+from .growth import fragment, host
 from .problems import Findings, Places
 from .shape import bad_plan
 from .step import Step
@@ -98,7 +97,7 @@ def edited(key: str, old: StepSpec, words: Json, task: Task, plan: str | None) -
     findings = Findings(Places(""))
     stand = host(task, plan)
     stand.steps = [step]
-    planned, specs = Fragment(stand, findings, task.options.attended).steps()
+    planned, specs = fragment(stand, findings, task).steps([("steps", 0)])
     findings.raise_if_any()
     new = specs[planned[0].spec]
     said = {*words, *(inner or {})}

@@ -10,6 +10,7 @@ is handed, its `outputs` what it hands over.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,12 @@ from longtask.core.codec import form
 from longtask.core.errors import BadPlan
 from longtask.core.graph import Graph, did_you_mean
 from longtask.core.model import Json
-from longtask.core.policy import TASK_DEPTH_MAX
+from longtask.core.policy import PLAN_BYTES_MAX, TASK_DEPTH_MAX
 
 from .check import Read, Section
 from .flow import output_problem
 from .model import LANGUAGE, Plan
-from .problems import Findings, Loc, Places, path_text
+from .problems import Findings, Loc, Places, Refused
 from .shape import misfits
 from .suspicious import shown
 from .yaml import read_file
@@ -108,32 +109,82 @@ def body_of(graph: Graph, inputs: dict[str, Any], plan: Plan, sources: tuple[str
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def read_files(raw: Json, places: Places, folder: Path, parse: Parse, at: Loc = (), depth: int = 0) -> Json:
-    """The plan with the files in place of their names: those of its `task` steps, and of theirs.  Raises BadPlan.
+class Files:
+    """Plans that are named as files, put in place of their names: those of `task` steps, and of theirs.
 
-    `places`: of the text that holds it, at `at`."""
-    for loc, task in list(_tasks(raw)):
-        named, here = task.get("plan"), (*at, *loc, "plan")
-        if isinstance(named, dict):
-            task["plan"] = read_files(named, places, folder, parse, here, depth + 1)
-        elif isinstance(named, str) and depth < TASK_DEPTH_MAX:  # deeper ones are refused as they stand
-            path = folder / named
-            try:
-                text = read_file(path)
-            except BadPlan as error:
-                findings = Findings(places)
-                findings.add(f"{path_text(here)}: {error}", here)
-                findings.raise_if_any()
-                raise
-            inner, its = parse(text, str(path))
-            if not isinstance(inner, dict):
-                raise BadPlan(f"{path}: a plan is a mapping, found {shown(inner)}")
-            places.parts[here] = its
-            task["plan"] = read_files(inner, its, path.parent, parse, (), depth + 1)
-    return raw
+    A name is taken from the folder of the plan that names it.  It leads out of the tree by no way, and through no
+    symbolic link: who writes a plan need not be who may read all that lies around it.  What is wrong goes to the
+    findings, all of it."""
+
+    def __init__(
+        self, tree: Path, parse: Parse, findings: Findings, *, base: Path | None = None, bytes_max: int = PLAN_BYTES_MAX
+    ) -> None:
+        """`tree`: absolute.  `base`: what relative folders are taken from; None: where this process stands.
+        `bytes_max`: of all that is read."""
+        self._tree = tree
+        self._parse = parse
+        self._findings = findings
+        self._base = base or Path.cwd()
+        self._left = self._bytes_max = bytes_max
+
+    def put_in(self, raw: Json, folder: Path, at: Loc = (), depth: int = 0) -> None:
+        """`raw`: steps, or stages of them, that stand at `at`.  `folder` stands in messages as it is given."""
+        for loc, id, task in list(_tasks(raw)):
+            named, here = task.get("plan"), (*at, *loc, "plan")
+            if isinstance(named, dict):
+                self.put_in(named, folder, here, depth + 1)
+            elif isinstance(named, str) and depth < TASK_DEPTH_MAX:  # deeper ones are refused as they stand
+                task["plan"] = self._whole(folder / named, named, id, here, depth)
+
+    def _whole(self, path: Path, named: str, id: str, here: Loc, depth: int) -> Json:
+        try:
+            text = self._read(path, named)
+        except BadPlan as error:
+            self._findings.add(f"step {shown(id)}: its plan: {error}", here)
+            return Refused()
+        try:
+            inner, its = self._parse(text, str(path))
+        except BadPlan as error:
+            self._findings.take(error, here)
+            return Refused()
+        self._findings.places.parts[here] = its
+        if not isinstance(inner, dict):
+            self._findings.add(f"a plan is a mapping, found {shown(inner)}", here)
+            return Refused()
+        self.put_in(inner, path.parent, here, depth + 1)
+        return inner
+
+    def _read(self, path: Path, named: str) -> bytes:
+        """Raises BadPlan."""
+        where = Path(os.path.normpath(self._base / path))
+        if os.path.isabs(named) or not where.is_relative_to(self._tree):
+            raise BadPlan(f"{shown(named)} leads out of the tree that it is named in; name a file inside it")
+        try:
+            step = self._tree
+            for part in where.relative_to(self._tree).parts:
+                step = step / part
+                if step.is_symlink():
+                    link = str(step.relative_to(self._tree))
+                    raise BadPlan(f"{shown(named)}: {link!r} is a symbolic link, and none is followed; name the file")
+            if where.exists() and not where.is_file():
+                raise BadPlan(f"{shown(named)} is no file")
+            text = read_file(where, str(path))
+        except (OSError, ValueError) as error:  # a name that is none: too long, or with a NUL in it
+            raise BadPlan(f"cannot read {shown(named)}: {error}") from error
+        self._left -= len(text)
+        if self._left < 0:
+            raise BadPlan(f"the plans that are named as files have more than {self._bytes_max:,} bytes together")
+        return text
 
 
-def _tasks(raw: Json) -> Iterator[tuple[Loc, dict[str, Any]]]:
+def tree_of(folder: Path) -> Path:
+    """What plans in a folder may name files of: its repository, or the folder itself if it is in none."""
+    whole = Path(os.path.abspath(folder))
+    return next((place for place in (whole, *whole.parents) if (place / ".git").exists()), whole)
+
+
+def _tasks(raw: Json) -> Iterator[tuple[Loc, str, dict[str, Any]]]:
+    """Where a step's task stands, and the step's id."""
     if not isinstance(raw, dict):
         return
     groups: list[tuple[Loc, Json]] = [(("steps",), raw.get("steps"))]
@@ -144,4 +195,4 @@ def _tasks(raw: Json) -> Iterator[tuple[Loc, dict[str, Any]]]:
     for loc, steps in groups:
         for n, step in enumerate(steps if isinstance(steps, list) else ()):
             if isinstance(step, dict) and isinstance(step.get("task"), dict):
-                yield (*loc, n, "task"), step["task"]
+                yield (*loc, n, "task"), str(step.get("id")), step["task"]

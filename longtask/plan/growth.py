@@ -10,21 +10,27 @@ What of the running task stands in its way is judged when it is added (`core.gro
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+from pathlib import Path
+
 from pydantic import Field, ValidationError
 
 from longtask.core import grow as core
 from longtask.core.errors import BadPlan
 from longtask.core.model import Json, Task
 
-from .compile import TEXT_UNDER, Fragment, load
+from .compile import TEXT_UNDER, Fragment, load, moved, parsed
+from .family import Files, tree_of
 from .fields import Id, Text, Words
 from .model import Defaults, Plan, Stage, Workspace
-from .problems import Findings, Places, Refused
+from .problems import Findings, Loc, Places, Refused
 from .shape import misfits, nulls
 from .step import Step
 from .suspicious import shown
 from .yaml import parse
 
+PLANNED_BYTES_MAX = 500_000  # of the files that a planner names: they are read while its worker waits
 # Of a whole plan that is added: the task has its own.
 OF_A_PLAN = frozenset("longtask name goal workspace limits priority fail_fast $schema".split())
 
@@ -41,16 +47,18 @@ class Growth(Words):
     )
     defaults: Defaults | None = Field(default=None, description="Of the new steps; absent: those of the task's plan.")
 
-    def ordered(self) -> list[Step]:
-        """The steps with what they wait for: `after`, or all of the stage before."""
-        parts = [stage.steps for stage in self.stages] or [self.steps]
+    def ordered(self) -> dict[Loc, Step]:
+        """The steps by where they stand, with what they wait for: `after`, or all of the stage before."""
+        found: dict[Loc, Step] = {}
         earlier = [self.after] if self.after is not None else []
-        for steps in parts:
-            for step in steps:
+        parts: list[tuple[Loc, list[Step]]] = [(("stages", n, "steps"), s.steps) for n, s in enumerate(self.stages)]
+        for loc, steps in parts or [(("steps",), self.steps)]:
+            for n, step in enumerate(steps):
+                found[(*loc, n)] = step
                 if step.needs is None and earlier:
                     step.needs = list(earlier)
             earlier = [step.id for step in steps] or earlier
-        return [step for steps in parts for step in steps]
+        return found
 
 
 def growth_of(
@@ -59,24 +67,53 @@ def growth_of(
     task: Task,
     plan: str | None,
     *,
+    folder: Path | None = None,
     stage: str | None = None,
     before: str | None = None,
     after: str | None = None,
 ) -> core.Growth:
     """Read and check a fragment, YAML or JSON.  `plan`: the text that the task was submitted with; its defaults hold
-    for the new steps.  What is given beside the text stands in for what it says.  Raises BadPlan with every problem, by
+    for the new steps.  `folder`: from which it may name the plans of its `task` steps, and its recordings; None: it
+    names no files.  What is given beside the text stands in for what it says.  Raises BadPlan with every problem, by
     line where the text has lines."""
-    raw, _, findings = parse(text, file, text_under=TEXT_UNDER, empty="the growth is empty; begin with `steps:`")
+    raw, findings = _read(text, file, folder)
     given = {"stage": stage, "before": before, "after": after}
     if isinstance(raw, dict):
         raw = {**raw, **{word: value for word, value in given.items() if value is not None}}
-    return _growth(raw, findings, task, plan)
+    growth = _growth(raw, findings, task, plan)
+    return growth if folder is None else replace(growth, specs=tuple(moved(spec, folder) for spec in growth.specs))
+
+
+def words_of(text: str | bytes, file: str, folder: Path) -> dict[str, Json]:
+    """A fragment as plain values, with the plans that it names as files in it.  Raises BadPlan."""
+    raw, findings = _read(text, file, folder)
+    findings.raise_if_any()
+    if not isinstance(raw, dict):
+        raise BadPlan(f"{file}: growth is a mapping with `steps`, found {shown(raw)}")
+    return raw
 
 
 def growth_from(raw: Json, task: Task, plan: str | None) -> core.Growth:
     """The same from plain values: a request's body, or what a planner has handed over (a mapping, or a list of
     steps)."""
     return _growth({"steps": raw} if isinstance(raw, list) else raw, Findings(Places("")), task, plan)
+
+
+def with_plans(steps: Json, tree: Path) -> Json:
+    """Steps as a planner has handed them over, with the plans that it has written as files in place of their names,
+    which are taken from its folder.  Raises BadPlan with every file that cannot be read."""
+    findings = Findings(Places(""))
+    raw = copy.deepcopy({"steps": steps})
+    Files(tree.resolve(), parsed, findings, base=tree.resolve(), bytes_max=PLANNED_BYTES_MAX).put_in(raw, Path())
+    findings.raise_if_any()
+    return raw["steps"]
+
+
+def _read(text: str | bytes, file: str, folder: Path | None) -> tuple[Json, Findings]:
+    raw, _, findings = parse(text, file, text_under=TEXT_UNDER, empty="the growth is empty; begin with `steps:`")
+    if folder is not None:
+        Files(tree_of(folder), parsed, findings).put_in(raw, folder)
+    return raw, findings
 
 
 def _growth(raw: Json, findings: Findings, task: Task, plan: str | None) -> core.Growth:
@@ -98,11 +135,16 @@ def _growth(raw: Json, findings: Findings, task: Task, plan: str | None) -> core
             findings.add("limits: the stage is none of the task's; put limits on its agents", ("stages", n, "limits"))
     findings.raise_if_any()
     stand = host(task, plan)
-    stand.steps = grown.ordered()
+    placed = grown.ordered()
+    stand.steps = list(placed.values())
     stand.defaults = grown.defaults or stand.defaults
-    planned, specs = Fragment(stand, findings, task.options.attended).steps()
+    planned, specs = fragment(stand, findings, task).steps(list(placed))
     findings.raise_if_any()
     return core.Growth(planned, specs, grown.before, grown.stage)
+
+
+def fragment(stand: Plan, findings: Findings, task: Task) -> Fragment:
+    return Fragment(stand, findings, task.options.attended, depth=len(task.ancestors) or None)
 
 
 def host(task: Task, plan: str | None) -> Plan:
@@ -116,5 +158,7 @@ def host(task: Task, plan: str | None) -> Plan:
         name=task.name,
         defaults=whole.defaults if whole is not None else Defaults(),
         workspace=Workspace.model_validate(workspace) if workspace is not None else None,
+        inputs=dict.fromkeys(task.options.inputs, "any"),
+        env=dict(task.options.environment),
         secrets=list(task.options.secrets),
     )

@@ -67,6 +67,11 @@ class Findings:
         problem = Problem(message, path_text(loc), line, column, places.file)
         self.found.setdefault((loc, message, (line, column)), problem)
 
+    def take(self, error: BadPlan, loc: Loc) -> None:
+        """Problems of a text of its own, which stands at `loc`."""
+        for problem in error.problems:
+            self.found.setdefault((loc, problem.message, (problem.line, problem.column)), problem)
+
     def raise_if_any(self) -> None:
         """Raises BadPlan if anything was found."""
         if self.found:

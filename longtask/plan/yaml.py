@@ -52,11 +52,11 @@ _UNWANTED = re.compile(
 _NAMED = {0: "NUL", 7: "BEL", 8: "backspace", 0x1B: "ESC", 0x7F: "DEL", 0x85: "NEL", 0xFEFF: "byte order mark"}
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file, never more than the limit.  Raises BadPlan."""
-    name = os.fspath(path)
+def read_file(path: str | os.PathLike[str], name: str | None = None) -> bytes:
+    """The bytes of a file, never more than the limit.  `name`: as messages call it.  Raises BadPlan."""
+    name = os.fspath(path) if name is None else name
     try:
-        with open(name, "rb") as file:
+        with open(path, "rb") as file:
             content = file.read(PLAN_BYTES_MAX + 1)
             size = os.fstat(file.fileno()).st_size
     except OSError as error:

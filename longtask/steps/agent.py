@@ -32,6 +32,7 @@ from longtask.core.patience import mendable
 from longtask.redaction import redact_value
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
 from longtask.steps.frames import Frame, FrameError, answer, refusal
+from longtask.steps.planning import ReadPlans, as_handed_over
 from longtask.steps.serving import Launched, Serving, as_written, launch
 from longtask.steps.session import SESSION, Keeper, newest, without
 from longtask.steps.surroundings import as_text
@@ -66,7 +67,9 @@ class AgentExecutor:
         render: Render = as_written,
         read_document: ReadDocument = read_json,
         program: FindProgram = lambda name: None,
+        read_plans: ReadPlans = as_handed_over,
     ) -> None:
+        self._read_plans = read_plans
         self._save_tree = save_tree
         self._program = program
         self._render = render
@@ -92,7 +95,7 @@ class AgentExecutor:
         launched.process.send_frame({"frame": "start", **start})
         for part in _parts(rows):
             launched.process.send_frame({"frame": "rows", "rows": part})
-        return AgentHandle(assignment, desk, launched, lambda: self._save(place), self._savers)
+        return AgentHandle(assignment, desk, launched, self._read_plans, lambda: self._save(place), self._savers)
 
     def _save(self, place: Path | None) -> Future[str] | None:
         if self._save_tree is None or place is None:
@@ -178,10 +181,11 @@ class AgentHandle(Serving):
         assignment: Assignment,
         desk: Desk,
         launched: Launched,
+        read_plans: ReadPlans,
         save: Callable[[], Future[str] | None],
         aside: ThreadPoolExecutor,
     ) -> None:
-        super().__init__(assignment, desk, launched)
+        super().__init__(assignment, desk, launched, read_plans)
         self._save = save
         self._aside = aside
         self._saving: Future[str] | None = None

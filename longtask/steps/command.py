@@ -27,6 +27,7 @@ from longtask.steps import evidence
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
 from longtask.steps.failure import digest, reason
 from longtask.steps.output import plain
+from longtask.steps.planning import ReadPlans, as_handed_over, whole
 from longtask.steps.process import Exit, Process
 from longtask.steps.reading import junit
 from longtask.steps.reading.contract import Failing, Progress
@@ -40,8 +41,9 @@ PathOf = Callable[[str, str], Path]  # (workspace id, digest) -> the artifact's 
 
 
 class CommandExecutor:
-    def __init__(self, render: Render, path_of: PathOf) -> None:
+    def __init__(self, render: Render, path_of: PathOf, read_plans: ReadPlans = as_handed_over) -> None:
         self._render = render
+        self._read_plans = read_plans
         self._path_of = path_of
 
     def start(self, assignment: Assignment, desk: Desk, place: Path | None) -> Handle:
@@ -69,7 +71,7 @@ class CommandExecutor:
             inside=around.inside,
         )
         hidden = Mask(around.env[name] for name in assignment.secrets)
-        return CommandHandle(assignment, desk, process, around, hidden, began_ns)
+        return CommandHandle(assignment, desk, process, around, hidden, began_ns, self._read_plans)
 
     def _hand_over_artifacts(self, assignment: Assignment, desk: Desk, around: Surroundings) -> None:
         """$LONGTASK_ARTIFACTS: what the task has made so far, by name, as links.  $LONGTASK_OUTPUT: see above."""
@@ -100,7 +102,9 @@ class CommandHandle:
         around: Surroundings,
         hidden: Mask,
         began_ns: int,
+        read_plans: ReadPlans,
     ) -> None:
+        self._read_plans = read_plans
         self._hidden = hidden
         self._assignment = assignment
         self._desk = desk
@@ -174,7 +178,8 @@ class CommandHandle:
                 return Failed(self._hidden.value(str(missing)), digest="evidence", artifacts=sealed)
             summary = {"summary": seen.text} if seen is not None and seen.text else {}
             result = {"exit_code": 0, **summary, **shown, **outputs}
-            return Done(self._hidden.value(result), artifacts=sealed)
+            done = Done(self._hidden.value(result), artifacts=sealed)
+            return whole(done, self._assignment, self._around.folder, self._read_plans)
         how = f"exit code {ended.code}" if ended.code is not None else f"signal {ended.signal}"
         if ended.warden_lost:
             how = "its warden was killed"

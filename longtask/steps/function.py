@@ -21,13 +21,15 @@ from longtask.redaction import mask_of
 from longtask.steps.called import checked, failed, find
 from longtask.steps.contract import Assignment, Desk, Ended, Handle, Render
 from longtask.steps.failure import without_noise
+from longtask.steps.planning import ReadPlans, as_handed_over, whole
 from longtask.steps.serving import Serving, as_written, launch
 
 NOTHING = Ended(Done())
 
 
 class FunctionExecutor:
-    def __init__(self, *, render: Render = as_written) -> None:
+    def __init__(self, *, render: Render = as_written, read_plans: ReadPlans = as_handed_over) -> None:
+        self._read_plans = read_plans
         self._render = render
         self._found: dict[str, Callable[..., Any]] = {}
 
@@ -37,7 +39,8 @@ class FunctionExecutor:
         if args:
             args = self._render(args, assignment.scope)
         if body.get("inline"):
-            return _hidden(self._inline(path, args, assignment.spec.outputs), assignment.secrets)
+            ended = _hidden(self._inline(path, args, assignment.spec.outputs), assignment.secrets)
+            return Ended(whole(ended.outcome, assignment, place, self._read_plans)) if "grow" in body else ended
         try:
             launched = launch(assignment, "function_child", place, self._render, bare=False)
         except NotFound as error:
@@ -51,7 +54,7 @@ class FunctionExecutor:
             "witness": os.environ.get(VARIABLE),
         }
         launched.process.send_frame({"frame": "start", **start})
-        return FunctionHandle(assignment, desk, launched)
+        return FunctionHandle(assignment, desk, launched, self._read_plans)
 
     def _inline(self, path: str, args: Mapping[str, Any], outputs: Mapping[str, str]) -> Ended:
         try:

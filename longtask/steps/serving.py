@@ -24,6 +24,7 @@ from longtask.steps.child import command, outcome_of
 from longtask.steps.contract import Assignment, Desk, Render
 from longtask.steps.frames import Frame, FrameError, refusal
 from longtask.steps.output import tail
+from longtask.steps.planning import ReadPlans, whole
 from longtask.steps.process import Exit, Process
 from longtask.steps.reading.reader import Reader
 from longtask.steps.surroundings import Surroundings, mark_of, surround
@@ -40,7 +41,8 @@ class Serving:
 
     what = "the program"
 
-    def __init__(self, assignment: Assignment, desk: Desk, launched: Launched) -> None:
+    def __init__(self, assignment: Assignment, desk: Desk, launched: Launched, read_plans: ReadPlans) -> None:
+        self._read_plans = read_plans
         self.assignment = assignment
         self.desk = desk
         self.process = launched.process
@@ -230,7 +232,8 @@ class Serving:
         if not exit.tree_dead:
             return self._kept(Failed(f"{self.what} has left a process that cannot be killed"))
         if self._said is not None:
-            return self._finish(self._said)
+            ended, folder = self._finish(self._said), self._launched.around.folder
+            return None if ended is None else whole(ended, self.assignment, folder, self._read_plans)
         if self._stop_reason is not None or exit.stopped:  # by whoever asked, or by its warden, at the end of its lease
             return Stopped()
         return self._kept(Failed(self._how(exit)))

@@ -3,8 +3,10 @@
 import pytest
 
 from longtask.core import events
-from longtask.core.errors import BadPlan, Refused
+from longtask.core.errors import BadPlan, Problem, Refused
+from longtask.core.grow import refusal, steps_in
 from longtask.core.model import Done, Expanded, Failed, Kind, StepSpec
+from longtask.core.policy import REASON_LENGTH_MAX
 from tests.core.play import Play, planned
 
 RUN, FIX = StepSpec(Kind.RUN), StepSpec(Kind.RUN, fix=0, fix_rounds_max=2)
@@ -271,3 +273,19 @@ def test_a_worker_s_step_cannot_be_taken_from_under_it():
         play.take("a")
     with pytest.raises(Refused, match="waits for other steps"):
         play.take("b")
+
+
+def test_a_planner_hands_over_a_list_or_is_told_what_was_found():
+    assert steps_in({"steps": []}) == []
+    for result, told in (({}, "there is none"), (None, "there is none"), ({"steps": "[{id: a}]"}, "found '[{id: a}]'")):
+        with pytest.raises(BadPlan, match="`steps`, a list of steps") as caught:
+            steps_in(result)
+        assert told in str(caught.value)
+
+
+def test_a_refusal_tells_whole_problems_and_how_many_more():
+    assert refusal(BadPlan([Problem("one"), Problem("two")])).reason.splitlines()[1:] == ["one", "two"]
+    told = refusal(BadPlan([Problem("x" * 300 + str(n)) for n in range(20)])).reason
+    assert len(told) <= REASON_LENGTH_MAX and told.splitlines()[-1] == "and 14 more"
+    assert all(len(line) == 301 for line in told.splitlines()[1:-1])
+    assert len(refusal(BadPlan("y" * 5_000)).reason) <= REASON_LENGTH_MAX

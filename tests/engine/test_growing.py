@@ -124,7 +124,7 @@ def test_steps_that_are_to_be_approved_wait_for_a_person(world: World):
     assert world.run() == "waiting_user"
     question = world.row("plan").question or {}
     assert (question["kind"], question["answers"]) == ("plan", ["approve", "reject"])
-    assert "1 steps: x" in question["reason"]
+    assert "wants to add 1 step: x" in question["reason"]
     world.answer("plan", "reject", text="not x")
     assert world.run() == "waiting_user"
     told: Assignment = [a for a in world.begun if a.step == "plan"][-1]
@@ -152,3 +152,32 @@ def test_approved_steps_that_do_not_fit_any_more_are_refused_and_nothing_is_lost
     world.answer("plan", "approve")
     world.end("hold", Done())
     assert world.run() == "completed"
+
+
+def test_a_planner_brings_a_for_each_of_tasks(world: World):
+    listing = {"id": "list", "run": "ls", "outputs": {"modules": "list"}}
+    one = {
+        "inputs": {"module": "string"},
+        "steps": [{"id": "move", "run": "move", "env": {"M": "${{ inputs.module }}"}}],
+        "outputs": {"module": "${{ steps.move.outputs.module }}"},
+    }
+    each = {
+        "id": "each",
+        "needs": ["list"],
+        "for_each": "${{ steps.list.outputs.modules }}",
+        "parallel_max": 2,
+        "task": {"inputs": {"module": "${{ item }}"}, "plan": one},
+    }
+    world.submit(
+        planner(),
+        step("end", 2),
+        acts={
+            "plan": [Done({"steps": [listing, each]})],
+            "list": [Done({"modules": ["a", "b", "c"]})],
+            "move": [lambda a: Done({"module": a.scope["inputs"]["module"]})],
+        },
+    )
+    assert world.run() == "completed"
+    assert world.row("each").result == [{"module": name} for name in "abc"]
+    assert [key for key in world.begun_keys() if key in ("move", "end")] == ["move", "move", "move", "end"]
+    world.audit()

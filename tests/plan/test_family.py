@@ -1,5 +1,7 @@
 """Plans in plans: checked with the whole, told where they stand, and what becomes of them."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,9 @@ from longtask.core import codec
 from longtask.core.errors import BadPlan
 from longtask.core.graph import Graph
 from longtask.core.model import Kind
+from longtask.plan.compile import parsed
+from longtask.plan.family import Files
+from longtask.plan.problems import Findings, Places
 
 WHOLE = """\
 longtask: 1
@@ -138,3 +143,71 @@ def test_recordings_of_a_plan_in_a_plan_are_named_from_the_folder_of_the_whole(t
     inner = "{steps: [{id: b, agent: {prompt: p, runtime: recorded, recording: r.yaml}}]}"
     graph = plan.placed(plan.compile_plan(plan.load(one_step(f"{{plan: {inner}}}"))), tmp_path)
     assert [s.body["recording"] for s in plan.all_specs(graph) if s.kind is Kind.AGENT] == [str(tmp_path / "r.yaml")]
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def naming(name: str) -> str:
+    return one_step(f"{{plan: {name}}}")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("/etc/hostname", "'/etc/hostname' leads out of the tree that it is named in; name a file inside it"),
+        ("../other.yaml", "'../other.yaml' leads out of the tree"),
+        ("sub/../../other.yaml", "leads out of the tree"),
+        ("link.yaml", "'link.yaml' is a symbolic link, and none is followed"),
+        ("linked/one.yaml", "'linked' is a symbolic link, and none is followed"),
+        ("sub", "'sub' is no file"),
+        ("pipe", "'pipe' is no file"),
+        ("sub/none.yaml", "cannot read"),
+    ],
+)
+def test_a_plan_names_files_of_its_own_tree_and_no_links(tmp_path: Path, name: str, told: str):
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    for file in (tmp_path / "other.yaml", tree / "sub" / "one.yaml"):
+        file.write_text("steps: [{id: b, run: x}]")
+    (tree / "link.yaml").symlink_to(tree / "sub" / "one.yaml")
+    (tree / "linked").symlink_to(tree / "sub")
+    os.mkfifo(tree / "pipe")
+    (tree / "plan.yaml").write_text(naming(name))
+    with pytest.raises(BadPlan) as found:
+        plan.load_file(tree / "plan.yaml")
+    (problem,) = found.value.problems
+    assert f"step 'a': its plan: {told}" in problem.message or told in problem.message
+    assert (problem.file, problem.line) == (str(tree / "plan.yaml"), 4)
+
+
+def test_the_tree_of_a_plan_is_its_repository(tmp_path: Path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "one.yaml").write_text("steps: [{id: b, run: x}]")
+    (tmp_path / "plans" / "plan.yaml").write_text(naming("../one.yaml"))
+    assert plan.load_file(tmp_path / "plans" / "plan.yaml").steps[0].id == "a"
+
+
+def test_all_files_that_cannot_be_read_are_told_with_what_else_is_wrong(tmp_path: Path):
+    steps = [{"id": f"s{n}", "task": {"plan": f"no{n}.yaml"}} for n in range(2)] + [{"id": "x", "runn": "y"}]
+    (tmp_path / "bad.yaml").write_text("steps: [{id: b, run: 'x}]")
+    steps.append({"id": "s3", "task": {"plan": "bad.yaml"}})
+    for name in ("plan.json", "plan.yaml"):
+        text = json.dumps({"longtask": 1, "name": "x", "steps": steps})
+        (tmp_path / name).write_text(text if name == "plan.json" else f"# not JSON\n{text}")
+        with pytest.raises(BadPlan) as found:
+            plan.load_file(tmp_path / name)
+        told = str(found.value)
+        assert "no0.yaml" in told and "no1.yaml" in told and "unknown key 'runn'" in told and "not valid YAML" in told
+
+
+def test_files_are_not_read_beyond_the_limit_of_all_of_them(tmp_path: Path):
+    (tmp_path / "one.yaml").write_text("steps: [{id: b, run: x}]" + " " * 100)
+    steps = [{"id": f"s{n}", "task": {"plan": "one.yaml"}} for n in range(4)]
+    findings = Findings(Places(""))
+    raw = {"steps": steps}
+    Files(tmp_path, parsed, findings, base=tmp_path, bytes_max=400).put_in(raw, Path())
+    (problem,) = [found.message for found in findings.found.values()]
+    assert problem.startswith("step 's3': its plan: the plans that are named as files have more than 400 bytes")
+    assert steps[2]["task"]["plan"] == {"steps": [{"id": "b", "run": "x"}]}  # type: ignore[index]

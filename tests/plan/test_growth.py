@@ -1,12 +1,16 @@
 """Parts of plans: what planners hand over and people add, and words that are said anew."""
 
+from pathlib import Path
+
 import pytest
 
+from longtask.core import codec
 from longtask.core.errors import BadPlan
-from longtask.core.model import Kind, StepSpec, Task, TaskOptions
+from longtask.core.graph import Graph
+from longtask.core.model import Above, Kind, StepSpec, Task, TaskOptions
 from longtask.plan import compile_plan, load
 from longtask.plan.edit import edited
-from longtask.plan.growth import growth_from, growth_of
+from longtask.plan.growth import growth_from, growth_of, with_plans, words_of
 
 TASK = Task("t", "t", TaskOptions(stages=("build", "test")))
 PLAN = "longtask: 1\nname: t\ndefaults: {timeout: 5m, agent: {runtime: codex}}\nsteps: [{id: a, run: x}]\n"
@@ -112,3 +116,91 @@ def test_words_that_are_given_empty_are_taken_away_and_limits_are_said_as_a_whol
 def test_what_a_whole_plan_says_for_all_its_steps_is_not_dropped_in_silence():
     assert "unknown key 'env'" in problems("longtask: 1\nenv: {A: '1'}\nsteps: [{id: x, run: y}]")
     assert "put limits on its agents" in problems("stages: [{name: s, limits: {tokens: 5}, steps: [{id: x, run: y}]}]")
+
+
+# --- tasks in tasks -----------------------------------------------------------------------------------------------
+
+ONE = "inputs: {module: string}\nsteps:\n- {id: move, run: x, env: {M: '${{ inputs.module }}'}}\n"
+EACH = """\
+steps:
+- id: each
+  for_each: [a, b]
+  task: {inputs: {module: "${{ item }}"}, plan: plans/one.yaml}
+"""
+
+
+def child_of(spec: StepSpec) -> Graph:
+    return codec.load(Graph, spec.body["graph"])
+
+
+def test_what_a_person_adds_may_name_plans_beside_it(tmp_path: Path):
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "plans" / "one.yaml").write_text(ONE)
+    task = TASK._replace(options=TaskOptions(environment={"A": "a"}, secrets=("TOKEN",)))
+    growth = growth_of(EACH, "more.yaml", task, PLAN, folder=tmp_path)
+    (item,) = [spec for spec in growth.specs if spec.kind is Kind.TASK]
+    child = child_of(item)
+    assert growth.planned[0].kind is Kind.FOR_EACH and item.body["inputs"] == {"module": "${{ item }}"}
+    assert [step.key for step in child.planned] == ["move"] and child.specs[0].timeout_ms == 300_000
+    assert (child.options.environment, child.options.secrets) == ({"A": "a"}, ("TOKEN",)), "as its parent's"
+    assert words_of(EACH, "more.yaml", tmp_path)["steps"][0]["task"]["plan"]["inputs"] == {"module": "string"}
+
+
+def test_what_is_wrong_in_a_plan_beside_it_is_told_by_its_own_lines(tmp_path: Path):
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "plans" / "one.yaml").write_text(ONE.replace("run: x", "runn: x"))
+    staged = "stages:\n- name: s\n" + "".join(f"  {line}\n" for line in EACH.splitlines())
+    for text in (EACH, staged):
+        with pytest.raises(BadPlan) as found:
+            growth_of(text, "more.yaml", TASK, PLAN, folder=tmp_path)
+        (problem,) = found.value.problems
+        assert (problem.file, problem.line) == (str(tmp_path / "plans" / "one.yaml"), 3), str(problem)
+        assert "unknown key 'runn'" in problem.message
+
+
+def test_recordings_of_what_is_added_are_named_from_its_folder(tmp_path: Path):
+    text = "steps: [{id: b, agent: {prompt: p, runtime: recorded, recording: r.yaml}}]"
+    assert growth_of(text, "f", TASK, PLAN, folder=tmp_path).specs[0].body["recording"] == str(tmp_path / "r.yaml")
+
+
+def test_a_planner_names_files_of_its_own_folder_or_writes_the_plan_itself(tmp_path: Path):
+    (tmp_path / "one.yaml").write_text(ONE)
+    steps = [
+        {"id": "a", "task": {"inputs": {"module": "m"}, "plan": "one.yaml"}},
+        {"id": "b", "task": {"plan": {"steps": [{"id": "c", "task": {"plan": "two.yaml"}}]}}},
+    ]
+    (tmp_path / "two.yaml").write_text("steps: [{id: d, run: x}]")
+    whole = with_plans(steps, tmp_path)
+    assert steps[0]["task"]["plan"] == "one.yaml", "what was handed in is left as it is"  # type: ignore[index]
+    growth = growth_from(whole, TASK, PLAN)
+    first, second = (spec for spec in growth.specs if spec.kind is Kind.TASK)
+    assert [step.key for step in child_of(first).planned] == ["move"]
+    (inner,) = [spec for spec in child_of(second).specs if spec.kind is Kind.TASK]
+    assert [step.key for step in child_of(inner).planned] == ["d"]
+    (tmp_path / "two.yaml").unlink()
+    (tmp_path / "one.yaml").unlink()
+    with pytest.raises(BadPlan) as found:
+        with_plans(steps, tmp_path)
+    assert [problem.message for problem in found.value.problems] == [
+        "step 'a': its plan: cannot read 'one.yaml': no such file or directory",
+        "step 'c': its plan: cannot read 'two.yaml': no such file or directory",
+    ]
+    (tmp_path / "one.yaml").symlink_to("/etc/hostname")
+    with pytest.raises(BadPlan, match="is a symbolic link"):
+        with_plans(steps[:1], tmp_path)
+    with pytest.raises(BadPlan, match="leads out of the tree"):
+        with_plans([{"id": "a", "task": {"plan": "../one.yaml"}}], tmp_path)
+    with pytest.raises(BadPlan, match="cannot read"):
+        with_plans([{"id": "a", "task": {"plan": "a\0b"}}], tmp_path)
+    for odd in (None, 3, "x", [3], [{"id": 7, "task": {"plan": 3}}], [{"task": "x"}]):
+        assert with_plans(odd, tmp_path) == odd, "judged later"
+
+
+def test_steps_of_a_child_may_name_what_it_was_handed_and_go_four_deep():
+    child = TASK._replace(options=TaskOptions(inputs={"module": "m"}), ancestors=(Above("p", "x"),))
+    growth_from([{"id": "x", "run": "y", "env": {"M": "${{ inputs.module }}"}}], child, None)
+    with pytest.raises(BadPlan, match="no input 'modul'; did you mean 'module'"):
+        growth_from([{"id": "x", "run": "y", "env": {"M": "${{ inputs.modul }}"}}], child, None)
+    deep = child._replace(ancestors=(Above("p", "x"),) * 4)
+    with pytest.raises(BadPlan, match="4 deep at most"):
+        growth_from([{"id": "x", "task": {"plan": {"steps": [{"id": "y", "run": "z"}]}}}], deep, None)

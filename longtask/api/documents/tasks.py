@@ -35,9 +35,6 @@ class Asks(Shape):
     step: str
     text: str
     who: list[str] = Field(description="Who may decide; empty: anybody who may decide on this task.")
-    details: list[str] = Field(
-        description="Of one step that is asked about: all problems, where its reason lists several.", examples=[[]]
-    )
     since: Instant | None
 
 
@@ -92,6 +89,9 @@ class Reason(Shape):
     help: list[str] = Field(description="Commands that help.", examples=[["longtask approve shop-12 review"]])
     step: str | None
     who: list[str] = Field(description="Who may decide; empty: anybody who may decide on this task.")
+    details: list[str] = Field(
+        description="Of one step that is asked about: all problems, where its reason lists several."
+    )
 
 
 class Reasons(Shape):
@@ -164,6 +164,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
                 "help": ["longtask approve shop-12 review", "longtask reject shop-12 review -m REASON"],
                 "step": "review",
                 "who": [],
+                "details": [],
             }
         ]
     },

@@ -15,7 +15,9 @@ def add(
     session: Session, client: Client, task: str, file: str, stage: str | None, before: str | None, after: str | None
 ) -> int:
     session.outside_only("add")
-    raw = hands.values_in(file)
+    from longtask.plan.growth import words_of
+
+    raw = words_of(*hands.read_words(file), hands.folder_of(file))
     if not isinstance(raw.get("steps"), list):
         raise BadPlan(
             f"{file}: write `steps:`, a list of steps as a plan has them; stages are added beside the database"

@@ -1755,12 +1755,6 @@ export interface components {
              * @description Who may decide; empty: anybody who may decide on this task.
              */
             who: string[];
-            /**
-             * Details
-             * @description Of one step that is asked about: all problems, where its reason lists several.
-             * @example []
-             */
-            details: string[];
             /** Since */
             since: number | null;
         } & {
@@ -3866,6 +3860,11 @@ export interface components {
              * @description Who may decide; empty: anybody who may decide on this task.
              */
             who: string[];
+            /**
+             * Details
+             * @description Of one step that is asked about: all problems, where its reason lists several.
+             */
+            details: string[];
         } & {
             [key: string]: unknown;
         };
@@ -3881,7 +3880,8 @@ export interface components {
          *             "longtask reject shop-12 review -m REASON"
          *           ],
          *           "step": "review",
-         *           "who": []
+         *           "who": [],
+         *           "details": []
          *         }
          *       ]
          *     }
