@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 
 from longtask.client.documents import StepEntry, TaskEntry, TaskTree
 from longtask.core.errors import StoreError
 from longtask.core.model import (
-    OPEN,
     Kind,
     Role,
     Step,
@@ -61,24 +59,11 @@ def _pictured(tree: TaskTree) -> Picture:
         budget_tokens=tree["tokens_limit"],
         exceeded="cost" if tree["status"] == "waiting_budget" else None,
     )
-    items: Counter[tuple[str, int]] = Counter()
-    ended: Counter[tuple[str, int]] = Counter()
-    newest: dict[str, int] = {}  # expansion of each agent that has spawned; a list is the same each time
-    kinds = {entry["key"]: entry["kind"] for entry in tree["steps"]}
-    for entry in tree["steps"]:
-        if (place := _expansion(entry)) is not None:
-            owner, expansion = place if kinds.get(place[0]) == Kind.AGENT else (place[0], 1)
-            items[owner, expansion] += 1
-            ended[owner, expansion] += StepState(entry["state"]) not in OPEN
-            newest[owner] = max(expansion, newest.get(owner, 1))
     steps = []
     progress = {}
     children = {}
     for entry in tree["steps"]:
         step = _step(entry)
-        if step.key in newest:
-            place = step.key, newest[step.key]
-            step = step._replace(items=items[place], items_ended=ended[place])
         steps.append(step)
         if (told := entry["progress"]) is not None:
             progress[step.key] = Progress(step.key, step.attempt, told["done"], told["total"], told["text"])
@@ -87,18 +72,12 @@ def _pictured(tree: TaskTree) -> Picture:
     return Picture(task, steps, progress, now_ms(), tree["steps_left_out"], children, tree.get("parent"))
 
 
-def _expansion(entry: StepEntry) -> tuple[str, int] | None:
-    """Of an item: whose, and of which expansion, by its key; documents say it in no other way."""
-    owner = entry["owner"]
-    if owner is None or not entry["key"].startswith(f"{owner}["):
-        return None
-    return owner, int(entry["key"][len(owner) :].partition("~")[2] or 1)
-
-
 def _step(entry: StepEntry) -> Step:
     """Documents do not say what an owned step is to its owner: an item, else a fix."""
     owner = entry["owner"]
-    role = Role.OWN if owner is None else Role.FIX if _expansion(entry) is None else Role.ITEM
+    item = owner is not None and entry["key"].startswith(f"{owner}[")
+    role = Role.OWN if owner is None else Role.ITEM if item else Role.FIX
+    items = entry.get("items") or {"total": 0, "ended": 0, "failed": 0}  # an older server does not say
     return Step(
         entry["key"],
         Kind(entry["kind"]),
@@ -122,4 +101,7 @@ def _step(entry: StepEntry) -> Step:
         question=entry["question"],
         commit=entry["commit"],
         result=entry["result"],
+        items=items["total"],
+        items_ended=items["ended"],
+        items_failed=items["failed"],
     )

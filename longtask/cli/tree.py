@@ -185,7 +185,10 @@ def _step(
 
 
 def step_time(picture: Picture, step: Step) -> str:
-    """How long its newest attempt has run, or ran."""
+    """How long its newest attempt has run, or ran; nothing of one whose work is others' (its attempts only give it out,
+    and collect what came of it)."""
+    if step.kind in (Kind.FOR_EACH, Kind.TASK):
+        return ""
     if step.state is S.RUNNING:
         return duration(picture.now - step.began_at, whole=True)
     if not step.open and step.began_at and step.ended_at:
@@ -209,10 +212,11 @@ def note(picture: Picture, step: Step) -> list[Piece]:
         parts.append((f"taken by {clean(step.taken_by)}", "yellow"))
     if step.rounds:
         parts.append((f"round {step.rounds}", "dim"))
-    if step.items and step.kind is not Kind.AGENT:
-        parts.append((f"{step.items_ended:,}/{step.items:,} items", "dim"))
-    elif step.items and step.state is S.BLOCKED:  # of what it has spawned last; when it goes on they say nothing of it
-        parts.append((f"{step.items_ended}/{step.items} subagents", "dim"))
+    if (items := picture.items_of(step)) is not None:
+        if step.kind is not Kind.AGENT:
+            parts.append((f"{items.ended:,}/{items.total:,} items", "dim"))
+        elif step.state is S.BLOCKED:  # of what it has spawned last; when it goes on they say nothing of it
+            parts.append((f"{items.ended}/{items.total} subagents", "dim"))
     child = picture.children.get(step.key)
     if child is not None:
         parts.append((f"{child.handle} {child.status} {child.percent}%", status_colour(child.status)))

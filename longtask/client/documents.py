@@ -63,6 +63,14 @@ class Child(TypedDict):
     percent: int
 
 
+class Items(TypedDict):
+    """`ended`: those included that had completed before a retry."""
+
+    total: int
+    ended: int
+    failed: int
+
+
 class StepEntry(TypedDict):
     key: str
     kind: str
@@ -86,6 +94,7 @@ class StepEntry(TypedDict):
     commit: str | None
     result: Json
     child: Child | None
+    items: Items | None
     progress: Told | None
 
 

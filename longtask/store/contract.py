@@ -387,6 +387,9 @@ class Store(Callers, Outward, Gauges, Archives, Protocol):
         """Of a for_each: for each index above `after` (-1: from the start) that has rows, the completed row, else the
         newest one; by index."""
 
+    def items_passed(self, ref: Ref) -> int:
+        """Of a for_each: how many items earlier expansions have completed, so that the newest one passes them over."""
+
     def results(self, task_id: str, keys: Sequence[str]) -> dict[str, Step]:
         """The named steps that exist (for expressions)."""
 

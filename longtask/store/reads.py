@@ -212,6 +212,9 @@ class SqlReads(SqlBlocks):
         params = {"task_id": ref.task_id, "step": ref.step, "after": after, "limit": below(limit)}
         return [to_step(row) for row in self.select("items", params)]
 
+    def items_passed(self, ref: Ref) -> int:
+        return int(self.select("items_passed", {"task_id": ref.task_id, "step": ref.step})[0][0])
+
     def results(self, task_id: str, keys: Sequence[str]) -> dict[str, Step]:
         params = {"task_n": self._number(task_id), "keys": dump_json(list(keys))}
         return {step.key: step for step in map(to_step, self.select("steps", params))}

@@ -81,6 +81,7 @@ def step_map(picture: Picture, step: Step) -> dict[str, Any]:
         "commit": step.commit,
         "result": step.result,
         "child": None if (child := picture.children.get(step.key)) is None else child._asdict(),
+        "items": None if (items := picture.items_of(step)) is None else items._asdict(),
         "progress": None
         if progress is None
         else {"done": progress.done, "total": progress.total, "text": progress.text},

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from longtask.core import events as e
+from longtask.core.errors import NotFound
 from longtask.core.machine import status
-from longtask.core.model import Kind, Step, Task
+from longtask.core.model import Kind, Role, Step, Task
 from longtask.core.policy import BATCH_MAX
 from longtask.store.contract import Progress, Ref, Store
 from longtask.views.words import handle, percent
@@ -28,9 +29,19 @@ class Child(NamedTuple):
     percent: int
 
 
+class Items(NamedTuple):
+    """Of a `for_each`, and of an agent that has spawned: `ended` and `failed` of `total`."""
+
+    total: int
+    ended: int
+    failed: int
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """`steps`: without gates, in the plan's order, at most so many; `left_out`: how many more there are."""
+    """`steps`: without gates, in the plan's order, at most so many; `left_out`: how many more there are.
+
+    `passed`: items of a `for_each` that was retried or forked which had completed before that, by its key."""
 
     task: Task
     steps: Sequence[Step]
@@ -39,6 +50,13 @@ class Picture:
     left_out: int = 0
     children: Mapping[str, Child] = field(default_factory=dict)  # by step: the newest task that was made for it
     parent: str | None = None  # handle of the task that it was made for
+    passed: Mapping[str, int] = field(default_factory=dict)
+
+    def items_of(self, step: Step) -> Items | None:
+        """None: it has no items, or not yet."""
+        if not step.items or step.role is Role.ITEM:
+            return None
+        return Items(step.items, step.items_ended + self.passed.get(step.key, 0), step.items_failed)
 
     def progress_of(self, step: Step) -> Progress | None:
         """What its newest attempt has told."""
@@ -70,13 +88,17 @@ class Looker:
         left_out = max(task.counts.steps - len(task.options.stages or ("",)) - len(self._rows), 0)
         parent = parent_of(store, task)
         above = None if parent is None else handle(parent)
-        return Picture(task, self._sorted, progress, store.now(), left_out, self._children(), above)
-
-    def _children(self) -> dict[str, Child]:
-        if not any(step.kind is Kind.TASK for step in self._sorted):
-            return {}
-        newest = self._store.newest_children(self._task_id, CHILDREN_MAX)
-        return {str(t.parent_step): Child(t.id, handle(t), status(t), percent(t)) for t in reversed(newest)}
+        passed = passed_of(store, task.id, self._sorted)
+        return Picture(
+            task,
+            self._sorted,
+            progress,
+            store.now(),
+            left_out,
+            children_of(store, task.id, self._sorted),
+            above,
+            passed,
+        )
 
     def _read_all(self) -> None:
         first = self._store.events(self._task_id, 0, 1)
@@ -113,6 +135,26 @@ class Looker:
             return (step.stage, self._order.get(step.key, LONG_AGO), step.item or 0, len(step.key), step.key)
 
         self._sorted = sorted(self._rows.values(), key=place)
+
+
+def children_of(store: Store, task_id: str, steps: Sequence[Step]) -> dict[str, Child]:
+    """Of a single step its newest, of many those that are among the task's newest."""
+    asked = [step for step in steps if step.kind is Kind.TASK]
+    if not asked:
+        return {}
+    if len(asked) == 1 and asked[0].child is not None:
+        try:
+            newest = [store.get_task(asked[0].child)]
+        except NotFound:  # it is still to be made, or was pruned
+            return {}
+    else:
+        newest = store.newest_children(task_id, CHILDREN_MAX)
+    return {str(t.parent_step): Child(t.id, handle(t), status(t), percent(t)) for t in reversed(newest)}
+
+
+def passed_of(store: Store, task_id: str, steps: Iterable[Step]) -> dict[str, int]:
+    again = [row for row in steps if row.kind is Kind.FOR_EACH and row.items and row.expansion > 1]
+    return {row.key: store.items_passed(Ref(task_id, row.key)) for row in again}
 
 
 def parent_of(store: Store, task: Task) -> Task | None:

@@ -223,6 +223,15 @@ def test_completed_items_of_all_expansions(store):
     assert [step.key for step in store.items(Ref(id_, "f"), 1, 10)] == ["f[2]"]
 
 
+def test_items_that_earlier_expansions_have_completed_are_counted(store):
+    first = [ready(f"f[{i}]", role=Role.ITEM, owner="f", item=i, expansion=1)[0] for i in range(3)]
+    again = ready("f[1]~2", role=Role.ITEM, owner="f", item=1, expansion=2)
+    id_ = submit(store, 1, (*ready("f", expansion=2), *ready("g", expansion=2), *first, *again))
+    for key in ("f[0]", "f[2]", "f[1]~2"):
+        complete(store, id_, key)
+    assert [store.items_passed(Ref(id_, key)) for key in ("f", "g", "no")] == [2, 0, 0]
+
+
 def test_signals_are_numbered_and_found_by_name_and_delivery(store, clock):
     id_ = submit(store, 1, ready("a"))
     with store.task(id_) as tx:

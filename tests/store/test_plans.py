@@ -79,6 +79,7 @@ def test_no_statement_reads_a_whole_table(line, name):
         ("dependents", "SEARCH e USING PRIMARY KEY (task_n=? AND need=? AND step>?)"),
         ("owned_open", "SEARCH s USING INDEX step_open (task_n=? AND owner=?)"),
         ("completed_items", "SEARCH s USING INDEX step_item (task_n=? AND owner=? AND item>?)"),
+        ("items_passed", "SEARCH s USING INDEX step_item (task_n=? AND owner=? AND item>?)"),
         ("ready", "SEARCH s USING INDEX step_ready (task_n=? AND pool=? AND due_at<?)"),
         ("sweepable", "SEARCH s USING INDEX step_open (task_n=?)"),
         ("sweepable", "SEARCH s USING INDEX step_untold (task_n=?)"),

@@ -210,6 +210,7 @@ def test_no_statement_reads_a_whole_table(line, name):
         ("dependents", "edge_pkey", "task_n need step"),
         ("owned_open", "step_open", "task_n owner"),
         ("completed_items", "step_item", "task_n owner item"),
+        ("items_passed", "step_item", "task_n owner"),
         ("ready", "step_ready", "task_n pool due_at"),
         ("sweepable", "step_open", "task_n"),
         ("sweepable", "step_untold", "task_n"),

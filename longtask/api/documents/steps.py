@@ -22,6 +22,12 @@ class Child(Shape):
     percent: int = Field(ge=0, le=100)
 
 
+class Items(Shape):
+    total: int
+    ended: int = Field(description="Those included that had completed before a retry.")
+    failed: int
+
+
 class StepEntry(Shape):
     key: str = Field(examples=["tests"])
     kind: str = Field(examples=["run"])
@@ -48,6 +54,7 @@ class StepEntry(Shape):
     commit: str | None
     result: Json = Field(description='Its outputs; a large one stands as {"$artifact": digest}.')
     child: Child | None = Field(default=None, description="Of a `task` step: the newest task that was made for it.")
+    items: Items | None = Field(description="Of a `for_each`, and of an agent that has given out work.")
     progress: Told | None
 
 
@@ -112,6 +119,7 @@ STEP = {
     "ask": None,
     "commit": None,
     "result": {"exit_code": 0},
+    "items": None,
     "progress": {"done": 183, "total": 183, "text": ""},
 }
 

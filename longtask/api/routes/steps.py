@@ -30,7 +30,7 @@ from longtask.store.contract import Ref
 from longtask.views.attempts import attempt_maps
 from longtask.views.documents import acted_map, step_map
 from longtask.views.output import LOOKED_BACK, Told
-from longtask.views.picture import PROGRESS_MAX, Picture
+from longtask.views.picture import PROGRESS_MAX, Picture, children_of, passed_of
 
 NEEDS_SHOWN_MAX = 1_000
 Attempt = Annotated[int, Path(ge=1, le=NUMBER_MAX, description="Its number; a step's first attempt is 1.")]
@@ -48,7 +48,9 @@ def _looking(routes: APIRouter, server: Server) -> None:
 
     def picture(task: Task, steps: Iterable[Step]) -> Picture:
         progress = {row.step: row for row in store.progress(task.id, PROGRESS_MAX)}
-        return Picture(task, list(steps), progress, store.now())
+        rows = list(steps)
+        passed = passed_of(store, task.id, rows)
+        return Picture(task, rows, progress, store.now(), children=children_of(store, task.id, rows), passed=passed)
 
     @routes.get("/tasks/{task}/steps", responses=answers(StepPage))
     def list_steps(
@@ -86,7 +88,8 @@ def _looking(routes: APIRouter, server: Server) -> None:
                 shown["question"] = {**row.question, "result": proposed}
         if words:
             shown["words"] = words_now(store.spec(found.id, row.spec))
-        return Document({**shown, "task": found.id, "needs": sorted(need.key for need in needs if not need.gate)})
+        others = sorted(need.key for need in needs if not need.gate and need.owner != row.key)
+        return Document({**shown, "task": found.id, "needs": others})
 
     @routes.get("/tasks/{task}/steps/{step}/attempts", responses=answers(AttemptPage))
     def list_attempts(caller: Viewer, task: TaskName, step: StepKey, limit: Limit = 100, cursor: After = 0) -> Document:

@@ -297,6 +297,12 @@ and (s.state = 'completed' or not exists (
     and (r.state = 'completed' or r.expansion > s.expansion)))
 order by s.item limit :limit
 
+-- name: items_passed
+select count(*) from task t
+join step f on f.task_n = t.n and f.key = :step
+join step s on s.task_n = t.n and s.owner = f.key and s.item is not null
+where t.id = :task_id and s.state = 'completed' and s.expansion < f.expansion
+
 -- name: over
 -- What is told to a task counts in it from the transaction that has the operation of that name; its errand is taken away
 -- in a later one.

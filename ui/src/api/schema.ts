@@ -2699,6 +2699,20 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** Items */
+        Items: {
+            /** Total */
+            total: number;
+            /**
+             * Ended
+             * @description Those included that had completed before a retry.
+             */
+            ended: number;
+            /** Failed */
+            failed: number;
+        } & {
+            [key: string]: unknown;
+        };
         /** Kept */
         Kept: {
             /**
@@ -4218,6 +4232,7 @@ export interface components {
          *       "result": {
          *         "exit_code": 0
          *       },
+         *       "items": null,
          *       "progress": {
          *         "done": 183,
          *         "total": 183,
@@ -4302,6 +4317,8 @@ export interface components {
             result: unknown;
             /** @description Of a `task` step: the newest task that was made for it. */
             child?: components["schemas"]["Child"] | null;
+            /** @description Of a `for_each`, and of an agent that has given out work. */
+            items: components["schemas"]["Items"] | null;
             progress: components["schemas"]["Told"] | null;
             /** Task */
             task: string;
@@ -4398,6 +4415,8 @@ export interface components {
             result: unknown;
             /** @description Of a `task` step: the newest task that was made for it. */
             child?: components["schemas"]["Child"] | null;
+            /** @description Of a `for_each`, and of an agent that has given out work. */
+            items: components["schemas"]["Items"] | null;
             progress: components["schemas"]["Told"] | null;
         } & {
             [key: string]: unknown;
@@ -4430,6 +4449,7 @@ export interface components {
          *           "result": {
          *             "exit_code": 0
          *           },
+         *           "items": null,
          *           "progress": {
          *             "done": 183,
          *             "total": 183,
@@ -4556,6 +4576,7 @@ export interface components {
          *           "result": {
          *             "exit_code": 0
          *           },
+         *           "items": null,
          *           "progress": {
          *             "done": 183,
          *             "total": 183,

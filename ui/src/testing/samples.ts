@@ -46,6 +46,7 @@ export function aStep(key: string, more: Partial<Step> = {}): Step {
     ask: null,
     commit: null,
     result: null,
+    items: null,
     progress: null,
     ...more,
   };

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { Link } from "react-router";
-import type { StepDetail, TaskTree } from "@/api/documents";
+import { OVER, type Step, type StepDetail, type TaskTree } from "@/api/documents";
 import { stepValuesQuery } from "@/api/steps";
 import { stepAddress, taskAddress } from "@/parts/addresses";
 import { Button } from "@/parts/Button";
@@ -14,7 +14,7 @@ import { count, instant } from "@/texts/format";
 import { t, worded } from "@/texts/texts";
 
 export function Details({ task, step }: { task: TaskTree; step: StepDetail }) {
-  const owned = task.steps.filter((other) => other.owner === step.key);
+  const owned = task.steps.filter((other) => other.owner === step.key).sort((a, b) => placeOf(a) - placeOf(b));
   return (
     <dl className="flex flex-col gap-x-4 gap-y-2.5 rounded-lg border border-line bg-surface px-4 py-3 sm:grid sm:grid-cols-[9rem_1fr]">
       <Row name={t.step.kind}>{worded(t.words.kind, step.kind)}</Row>
@@ -79,6 +79,12 @@ function Row({ name, children }: { name: string; children: ReactNode }) {
 }
 
 const SHOWN_MAX = 60;
+
+/** What went wrong comes first, then what is under way. */
+function placeOf(step: Step): number {
+  if (step.state === "failed" || step.state === "cancelled") return 0;
+  return OVER.has(step.state) ? 2 : 1;
+}
 
 function Steps({ task, keys }: { task: TaskTree; keys: readonly string[] }) {
   return (

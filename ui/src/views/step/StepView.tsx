@@ -1,7 +1,7 @@
 /** A step: how it stands, why it waits, what it writes and has changed, and its attempts. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
-import type { Attempt, StepDetail, TaskTree } from "@/api/documents";
+import { type Attempt, GIVES_OUT, type StepDetail, type TaskTree } from "@/api/documents";
 import { attemptsQuery, stepQuery } from "@/api/steps";
 import { treeQuery } from "@/api/tasks";
 import { Took } from "@/parts/Age";
@@ -68,7 +68,7 @@ function Head({ task, tree, step }: { task: string; tree: TaskTree | undefined; 
           ink={step.state === "running" ? "run" : step.state === "completed" ? "ok" : "wait"}
         />
       )}
-      {step.began_at === null ? null : (
+      {step.began_at === null || GIVES_OUT.has(step.kind) ? null : (
         <span className="text-muted">
           <Took from={step.began_at} to={step.ended_at} />
         </span>

@@ -52,7 +52,6 @@ function Tree({ task }: { task: TaskTree }) {
             id={row.id}
             level={row.level}
             owned={row.owned}
-            ownedDone={row.ownedDone}
             unfolded={row.unfolded}
           />
         );

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { ChevronRight, Hourglass } from "lucide-react";
 import { memo, useRef } from "react";
 import { Link } from "react-router";
-import { type Attempt, OVER, type Step } from "@/api/documents";
+import { type Attempt, GIVES_OUT, OVER, type Step } from "@/api/documents";
 import { stepQuery } from "@/api/steps";
 import { useLiveState } from "@/live/Live";
 import { Left, Took } from "@/parts/Age";
@@ -46,23 +46,12 @@ type StepProps = {
   id: string;
   level: number;
   owned: number;
-  ownedDone: number;
   unfolded: boolean;
   stages: readonly string[];
   fold: Fold;
 };
 
-export const StepLine = memo(function StepLine({
-  task,
-  step,
-  id,
-  level,
-  owned,
-  ownedDone,
-  unfolded,
-  stages,
-  fold,
-}: StepProps) {
+export const StepLine = memo(function StepLine({ task, step, id, level, owned, unfolded, stages, fold }: StepProps) {
   const asks = step.state === "waiting" && step.waiting_for === "user";
   const quiet = step.state === "blocked" || step.state === "skipped";
   return (
@@ -79,8 +68,12 @@ export const StepLine = memo(function StepLine({
       >
         {step.key}
       </Link>
-      {owned > 0 && step.kind === "for_each" ? (
-        <Progress done={ownedDone} total={owned} ink={step.state === "completed" ? "ok" : "run"} />
+      {step.items && step.kind === "for_each" ? (
+        <Progress
+          done={step.items.ended}
+          total={step.items.total}
+          ink={step.state === "completed" ? "ok" : step.state === "failed" ? "bad" : "run"}
+        />
       ) : null}
       {step.state === "running" ? <Running task={task} step={step} /> : null}
       {step.state === "ready" ? <Ready dueAt={step.due_at} /> : null}
@@ -100,6 +93,7 @@ export const StepLine = memo(function StepLine({
 });
 
 function StepTime({ step }: { step: Step }) {
+  if (GIVES_OUT.has(step.kind)) return null;
   const { began_at: began, ended_at: ended, state } = step;
   const over = OVER.has(state);
   if (began === null || (!over && state !== "running" && state !== "waiting") || (over && ended === null)) return null;

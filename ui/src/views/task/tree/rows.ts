@@ -7,9 +7,8 @@ export type StepRow = {
   id: string;
   level: number;
   step: Step;
-  /** Steps that belong to it, and how many of them are over. */
+  /** Steps that belong to it. */
   owned: number;
-  ownedDone: number;
   unfolded: boolean;
 };
 export type AttemptRow = { kind: "attempt"; id: string; level: number; step: Step; attempt: Attempt };
@@ -46,7 +45,7 @@ export function rowsOf(task: TaskTree, folds: Folds, attempts: Readonly<Record<s
     const own = owned.get(step.key) ?? [];
     const id = stepId(step.key);
     const unfolded = folds[id] ?? (own.length > 0 && own.length <= OWNED_SHOWN_MAX);
-    rows.push({ kind: "step", id, level, step, owned: own.length, ownedDone: own.filter(isOver).length, unfolded });
+    rows.push({ kind: "step", id, level, step, owned: own.length, unfolded });
     if (!unfolded) return;
     for (const attempt of attempts[step.key] ?? []) {
       rows.push({ kind: "attempt", id: `${id} ${attempt.attempt}`, level: level + 1, step, attempt });
