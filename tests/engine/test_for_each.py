@@ -7,6 +7,7 @@ import pytest
 from longtask.core.errors import Refused
 from longtask.core.model import Done, Expanded, Failed, Kind, Step, WhenFailed
 from longtask.steps.contract import Assignment
+from longtask.views.picture import look
 from tests.engine.world import HANG, World, for_each, step, work
 
 NO = Failed("no")
@@ -99,6 +100,8 @@ def test_a_retry_begins_the_failed_and_the_unbegun_items_only(world: World):  # 
     assert world.run() == "completed"
     assert sorted(world.begun_keys()) == sorted(f"x[{n}]~2" for n in {*range(8)} - begun | {1, 4})
     assert [r["at"] for r in row_of(world, "x").result] == list(range(8))
+    seen = look(world.store, world.tasks[-1])
+    assert seen.items_of(row_of(world, "x")) == (8, 8, 0), "what was passed over has ended, too"
 
 
 def test_a_retry_while_items_are_being_cancelled_is_refused(world: World):  # (36b)
