@@ -2,6 +2,9 @@
 
 An attempt's reference goes only when the task's head contains its commit; a worktree of a dead attempt is saved as a
 checkpoint before it goes; what cannot be saved stays and is named.
+
+All workers of a machine hear of a task's end, and each cleans up: one does it, the others wait and find it done.  Two
+at once would save what the other has half taken away.
 """
 
 from __future__ import annotations
@@ -14,9 +17,12 @@ from pathlib import Path
 from longtask.core.errors import WorkspaceError
 from longtask.workspace import names
 from longtask.workspace.exchange import can_have, drop, listed, missing, need, send
+from longtask.workspace.git import locked
 from longtask.workspace.hub import Hub, Move, contains, has_commit, move_refs, read_ref, read_refs
 from longtask.workspace.save import own_tree, pin, snapshot
 from longtask.workspace.tree import Worktree, delete, read_worktree, remove, task_folder, worktrees
+
+LOCK = "cleaning.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,13 @@ def clean(
     `keep`: commits whose references stay.  `done`: steps that completed, so that what their attempts left lying about
     is of no use.  `busy`: attempts (step, number) that may still be running; their worktrees are not touched.
     """
+    with locked(hub.path / LOCK):
+        return _cleaned(hub, task_id, keep, done, busy)
+
+
+def _cleaned(
+    hub: Hub, task_id: str, keep: Collection[str], done: Collection[str], busy: Collection[tuple[str, int]]
+) -> Cleaned:
     removed: list[Path] = []
     saved: list[tuple[str, int, str]] = []
     stayed: list[tuple[Path, str]] = []
@@ -155,14 +168,15 @@ def forget(hub: Hub, task_id: str) -> None:
 
     Whatever it has not merged is lost once garbage is collected.  Safe to repeat.
     """
-    for path in worktrees(hub.home, task_id):
-        remove(hub.home, path)
-    under = names.task_refs(task_id)
-    here = read_refs(hub, under)
-    if hub.remote:
-        there = listed(hub, f"{under}/*", names.merge_ref("*"))
-        pins = {names.merge_ref(commit) for ref, commit in (here | there).items() if "/attempts/" in ref}
-        mine = {ref: commit for ref, commit in there.items() if ref in pins or ref.startswith(f"{under}/")}
-        drop(hub, [Move(ref, None, commit) for ref, commit in mine.items()])
-    move_refs(hub, [Move(ref, None, commit) for ref, commit in here.items()])
-    _sweep(hub, task_id)
+    with locked(hub.path / LOCK):
+        for path in worktrees(hub.home, task_id):
+            remove(hub.home, path)
+        under = names.task_refs(task_id)
+        here = read_refs(hub, under)
+        if hub.remote:
+            there = listed(hub, f"{under}/*", names.merge_ref("*"))
+            pins = {names.merge_ref(commit) for ref, commit in (here | there).items() if "/attempts/" in ref}
+            mine = {ref: commit for ref, commit in there.items() if ref in pins or ref.startswith(f"{under}/")}
+            drop(hub, [Move(ref, None, commit) for ref, commit in mine.items()])
+        move_refs(hub, [Move(ref, None, commit) for ref, commit in here.items()])
+        _sweep(hub, task_id)

@@ -244,11 +244,11 @@ def read_worktree(path: Path) -> Worktree | None:
 
 def worktrees(home: Path, task_id: str) -> list[Path]:
     """The places of a task's worktrees, half-made ones included."""
-    folder = task_folder(home, task_id)
-    if not folder.is_dir():
+    try:
+        parts = list(task_folder(home, task_id).iterdir())
+    except (FileNotFoundError, NotADirectoryError):  # who cleans up may take it away at any moment
         return []
-    found = {part.with_name(part.name.removesuffix(".own").removesuffix(".tmp")) for part in folder.iterdir()}
-    return sorted(found)
+    return sorted({part.with_name(part.name.removesuffix(".own").removesuffix(".tmp")) for part in parts})
 
 
 # Removing

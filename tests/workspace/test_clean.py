@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from longtask.workspace import Workspace
+from longtask.workspace.clean import Cleaned
 from longtask.workspace.hub import read_refs
+from longtask.workspace.merge import Merged
+from longtask.workspace.tree import worktrees
 from tests.workspace.conftest import TASK
 
 REFS = f"refs/longtask/{TASK}"
@@ -84,3 +93,34 @@ def test_other_tasks_are_not_touched(workspace, base, work):
     workspace.clean(TASK)
     assert other.path.exists()
     assert workspace.head("other") == one
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared"])
+def test_several_who_clean_at_once_find_it_done(home, repo, tmp_path, shared):
+    """Every worker that hears of a task's end makes its references follow."""
+    hub = f"file://{tmp_path}/disk/{{workspace}}.git" if shared else None
+    workspace = Workspace.open(home, repo.path, hub)
+    head = base = workspace.base().commit
+    unmerged = ""
+    for n in range(6):
+        wt = workspace.checkout(TASK, f"s{n}", 1, base)
+        (wt.path / f"{n}.txt").write_text("x\n")
+        unmerged = workspace.commit(wt, "x") or ""
+        if n < 5:
+            merged = workspace.merge(head, unmerged, "m")
+            assert isinstance(merged, Merged)
+            head = merged.commit
+    workspace.advance(TASK, head)
+    meeting = Barrier(4)
+
+    def clean(_: int) -> Cleaned:
+        mine = Workspace.at(home, workspace.id, hub)
+        meeting.wait()
+        return mine.clean(TASK)
+
+    with ThreadPoolExecutor(4) as pool:
+        reports = list(pool.map(clean, range(4)))
+    assert all(report.stayed == () and report.kept == (f"{REFS}/attempts/s5.1",) for report in reports)
+    assert sorted(ref for report in reports for ref in report.dropped) == [f"{REFS}/attempts/s{n}.1" for n in range(5)]
+    assert read_refs(workspace.hub, REFS) == {f"{REFS}/head": head, f"{REFS}/attempts/s5.1": unmerged}
+    assert worktrees(home, TASK) == []
