@@ -98,6 +98,18 @@ def test_words_take_the_place_of_what_a_step_had_and_the_rest_stays():
     assert "fix" in found.kept
 
 
+def test_a_planner_whose_outputs_are_said_anew_is_a_planner_still():
+    grow = {"stage": "test", "steps_max": 3}
+    old = StepSpec(Kind.AGENT, {"prompt": "p", "grow": grow}, outputs={"steps": "list", "n": "integer"}, failures_max=2)
+    for words in ({"outputs": {"why": "string"}}, {"agent": {"outputs": {"why": "string"}}}):
+        found = edited("a", old, words, TASK, PLAN)
+        own = found.specs[found.own]
+        assert own.outputs == {"why": "string", "steps": "list"} and own.body["grow"] == grow
+        assert (own.failures_max, own.commits) == (2, False)
+    with pytest.raises(BadPlan, match="output 'steps' of a planner is a list"):
+        edited("a", old, {"outputs": {"steps": "string"}}, TASK, PLAN)
+
+
 def test_a_new_fix_comes_with_its_spec():
     found = edited(
         "a", StepSpec(Kind.RUN, {"command": "x"}, fix=7), {"on_failure": {"fix": {"run": "mend"}}}, TASK, None
