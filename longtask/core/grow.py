@@ -23,6 +23,11 @@ from .settle import counts
 
 S = StepState
 
+GO_ON = {  # from what a task that has ended has done
+    TaskState.COMPLETED: "begin a new task from its branch (--base), or fork it instead",
+    TaskState.FAILED: "retry what has failed and add then, or fork it instead",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Growth:
@@ -72,7 +77,9 @@ def grow(task: Task, growth: Growth, around: Around, by: str | None) -> tuple[e.
     Raises Refused (the task takes no steps now), BadPlan with every problem."""
     if task.ended or task.state is TaskState.CLOSING:
         word = "is being cancelled" if task.state is TaskState.CLOSING else f"is {task.state}"
-        raise Refused(f"task {task.id!r} {word}: no step can be added to it; fork it instead")
+        raise Refused(
+            f"task {task.id!r} {word}: no step can be added to it; {GO_ON.get(task.state, 'fork it instead')}"
+        )
     if task.loading:
         raise Refused(f"task {task.id!r} is still being submitted; wait until it is, then add")
     before = around.rows.get(growth.before) if growth.before else None
