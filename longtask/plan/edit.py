@@ -89,7 +89,7 @@ def edited(key: str, old: StepSpec, words: Json, task: Task, plan: str | None) -
         raise BadPlan(f"step {key!r}: a {old.kind} step cannot be edited; skip it, and add another one")
     if fixed := [name for name in words if name in GRAPH]:
         raise BadPlan(f"step {key!r}: {fixed[0]!r} cannot be edited, it is the graph's; skip the step, add another one")
-    planner = {"grow": {}} if "grow" in old.body else {}  # what it says stays; it hands over `steps` still
+    planner: JsonMap = {"grow": {}} if "grow" in old.body else {}  # what it says stays; it hands over `steps` still
     inner = words.get(word) if word in ("agent", "approval") else None
     try:
         step = Step.model_validate({"id": key, **planner, **words, word: _whole(old, word, words.get(word))})
