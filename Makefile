@@ -62,7 +62,7 @@ check: .venv/stamp ## format, lint, types, import layers, lock, generated files 
 ci: check page-check mutants chaos ## what CI runs beside `make test`
 
 sim: .venv/stamp ## the simulator: SEEDS=n fresh seeds, or SEED=n again; DATABASE=postgresql; SPAWN=80 per cent of agents
-	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),300)) $(if $(DATABASE),--database $(DATABASE)) $(if $(SPAWN),--spawn $(SPAWN)) $(if $(HANDS),--hands $(HANDS)) $(if $(TASK),--task $(TASK)) $(if $(FORKS),--forks $(FORKS))
+	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),300)) $(if $(DATABASE),--database $(DATABASE)) $(if $(SPAWN),--spawn $(SPAWN)) $(if $(HANDS),--hands $(HANDS)) $(if $(TASK),--task $(TASK)) $(if $(ACTIVE),--active $(ACTIVE)) $(if $(FORKS),--forks $(FORKS))
 
 crash: .venv/stamp ## real processes killed at every named point
 	$(PY) -m pytest tests/crash -m "crash or not crash" $(T)

@@ -373,6 +373,9 @@ class Store(Callers, Outward, Gauges, Archives, Protocol):
         """Newest first, with a number below `before` (0: from the newest).  `children` False: without those that were
         made for a step of another task."""
 
+    def timed(self, before: int, limit: int) -> list[Task]:
+        """Open tasks with a limit of active time, newest first, with a number below `before` (0: from the newest)."""
+
     def newest_children(self, task_id: str, limit: int) -> list[Task]: ...
 
     def task_by_key(self, idempotency_key: str) -> Task | None: ...

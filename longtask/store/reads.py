@@ -176,6 +176,10 @@ class SqlReads(SqlBlocks):
             params["workspace_id"] = workspace_id
         return [_whole_task(row) for row in self.select(name, params)]
 
+    def timed(self, before: int, limit: int) -> list[Task]:
+        params = {"before": before or NEWEST, "limit": below(limit), "pattern": '%"active_max_ms":%'}
+        return [_whole_task(row) for row in self.select("timed", params)]
+
     def task_by_key(self, idempotency_key: str) -> Task | None:
         rows = self.select("task_by_key", {"idempotency_key": idempotency_key})
         return _whole_task(rows[0]) if rows else None

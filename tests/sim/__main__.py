@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument("--database", choices=(SQLITE, POSTGRESQL), default=SQLITE, help="where the tasks are kept")
     parser.add_argument("--spawn", type=float, default=0, help="per cent of agents that give out work")
     parser.add_argument("--task", type=float, default=0, help="per cent of steps whose work is a task of its own")
+    parser.add_argument("--active", type=float, default=0, help="per cent of tasks with a limit of active time")
     parser.add_argument(
         "--hands", type=float, default=0, help="per cent of deeds that lay hands on steps, and planners"
     )
@@ -33,7 +34,7 @@ def main() -> int:
     seeds = [args.seed] if args.seed is not None else range(first, first + args.seeds)
     failed, began = [], time.monotonic()
     for seed in seeds:
-        odds = Odds(spawn=args.spawn, hands=args.hands, task=args.task, forks=args.forks)
+        odds = Odds(spawn=args.spawn, hands=args.hands, task=args.task, active=args.active, forks=args.forks)
         wrong = play(seed, odds, verbose=args.verbose, database=args.database)
         if wrong is not None:
             print(wrong, flush=True)

@@ -89,6 +89,7 @@ SPAWNS = {
 ERRANDS = "longtask.engine.family"
 FAMILY = {"task": 60, "steps_max": 4, "stages_max": 2, "failing": 10, "conditional": 10, "mutex": 0, "rounds": 120}
 PAUSING = FAMILY | {"people": 90, "person": "pause resume", "race": 60, "batches": (2, 3), "workers_min": 2}
+ACTIVE = FAMILY | {"active": 100, "kinds": ("run",), "kill": 0, "freeze": 0, "people": 20, "person": "raise"}
 SPENDING = FAMILY | {"kinds": ("agent",), "acts": ("done",), "failing": 0, "calls_max": 6, "kill": 0, "code": 0}
 
 MUTANTS = (
@@ -567,6 +568,21 @@ MUTANTS = (
         "row.state not in _AFTER_WAKING",
         "row.state is S.COMPLETED",
         FAMILY | {"person": "cancel_step", "people": 60},
+    ),
+    Mutant(
+        "time of children not counted",
+        "longtask.core.active",
+        "if isinstance(fact, StepParked) and fact.waiting_for is WaitingFor.TASK:",
+        "if False:",
+        ACTIVE,
+    ),
+    Mutant("time that overlaps lost", "longtask.core.active", "        if touched:", "        if False:", ACTIVE),
+    Mutant(
+        "time forgotten while it goes on",
+        "longtask.core.active",
+        "min([now - LATE_MS, *self._open()])",
+        "now",
+        ACTIVE | {"steps_max": 8},
     ),
     Mutant("budget counted twice", ERRANDS, "row.step, 0, child=row.task_id, **", "row.step, 0, **", SPENDING),
     Mutant(

@@ -190,6 +190,9 @@ class Onlooker:
     def audit_families(self) -> None:
         self.families.audit(self._store())
 
+    def audit_active(self, told_by: int) -> None:
+        self.families.active(self._store(), told_by)
+
     def audit(self, task_id: str, now: int) -> None:
         """Raises Found."""
         store = self._store()

@@ -15,8 +15,9 @@ from longtask.core.codec import form
 from longtask.core.graph import Graph
 from longtask.core.model import Kind, StepSpec
 from longtask.core.oracle import audit_family
+from longtask.core.oracle.active import limits
 from longtask.store.contract import Store
-from tests.engine.audit import member
+from tests.engine.audit import journal, member
 from tests.raw import rows
 
 from .faults import Found
@@ -66,6 +67,14 @@ class Families:
         found = audit_family({task.id: member(store, task) for task in tasks})
         if found:
             raise Found(found[0].rule, "\n    ".join([found[0].text, *map(str, found[1:6])]))
+
+    def active(self, store: Store, told_by: int) -> None:
+        """Limits of active time are told, by the last look that told what it found, and never early."""
+        for task in store.tasks(open_only=False, workspace_id=None, before=0, limit=TASKS_MAX):
+            if task.options.active_max_ms is not None:
+                below = [journal(store, child) for child in _below(store, [task.id])]
+                for found in limits(journal(store, task.id), below, told_by):
+                    raise Found(found.rule, f"task {task.name!r}: {found.text}")
 
     def over_budget(self, store: Store, task_id: str) -> list[str]:
         """Tasks over this one that have spent their budgets, by the calls that have ended."""

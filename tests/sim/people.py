@@ -32,6 +32,7 @@ class World(Protocol):
     """What people need of the world around them."""
 
     chance: Random
+    now: int
     odds: Odds
     onlooker: Onlooker
     repo: Repo
@@ -126,7 +127,11 @@ class People:
 
     def raise_budget(self, task: Task) -> None:
         micros = (task.budget_micros or 0) + 100
-        self.may(f"raise {task.name}", lambda: self.desk.raise_budget(task.id, self.name(), micros=micros))
+        active_ms = None
+        if task.options.active_max_ms is not None:
+            active_ms = self.world.now - task.created_at + self.world.chance.randint(1, 120_000)
+        who = self.name()
+        self.may(f"raise {task.name}", lambda: self.desk.raise_budget(task.id, who, micros=micros, active_ms=active_ms))
 
     def name(self) -> str:
         return str(self.world.one(NAMES))

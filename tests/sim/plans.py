@@ -60,6 +60,7 @@ class Odds:
     before: str = ""  # the state of what people put work before; else any that may be
     hands: float = 0  # people lay hands on steps, and agents are planners; nothing is drawn for 0
     task: float = 0  # a step's, or an item's, work is a task of its own; nothing is drawn for 0
+    active: float = 0  # a task has a limit of its active time; nothing is drawn for 0
     forks: float = 0  # people fork tasks; nothing is drawn for 0
     failing: float = -1  # last act is a failure; below 0: as it comes
     attended: float = 60
@@ -101,6 +102,8 @@ class Planner:
         )
         if odds.task and not self.depth and self.often(40):
             options = replace(options, budget_micros=chance.randint(1, 8))
+        if odds.active and self.often(odds.active):
+            options = replace(options, active_max_ms=chance.randint(1_000, 60_000))
         parallel = self.one((1, 2, 3, 4, 4))
         return Graph(name, options, tuple(self.specs), tuple(planned), parallel, self.one((0, 0, 1)))
 

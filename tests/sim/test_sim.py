@@ -16,7 +16,7 @@ from .plans import Odds
 from .world import World, play
 
 SEEDS, CHUNKS = 300, 12
-SPAWNING, HANDS, FAMILIES, FORKS = Odds(spawn=80), Odds(hands=60), Odds(task=50), Odds(forks=40)
+SPAWNING, HANDS, FAMILIES, FORKS = Odds(spawn=80), Odds(hands=60), Odds(task=50, active=40), Odds(forks=40)
 # Plain worlds; those where agents give out work, people and planners change tasks, steps are tasks, tasks are forked;
 # and all of it at once.
 MIX = (Odds(), SPAWNING, HANDS, FAMILIES, FORKS, Odds(spawn=20, hands=30, task=20, forks=20))

@@ -180,6 +180,9 @@ class World(Hosting):
             self.onlooker.audit(task_id, self.now)
             self.people.forks.audit(self.store, self.repo, task_id)
         self.onlooker.audit_families()
+        if self.odds.active:
+            looks = [p.scheduler._activity.told_at for p in self.processes if p.scheduler is not None]
+            self.onlooker.audit_active(max(looks, default=0))
 
     def meet_children(self) -> None:
         """Tasks that were made for steps are tasks like others: people act on them, and they must end."""
@@ -257,6 +260,7 @@ def play(seed: int, odds: Odds | None = None, *, verbose: bool = False, database
     other = "" if database == SQLITE else f" DATABASE={database}"
     other += f" SPAWN={odds.spawn:g}" if odds is not None and odds.spawn else ""
     other += f" TASK={odds.task:g}" if odds is not None and odds.task else ""
+    other += f" ACTIVE={odds.active:g}" if odds is not None and odds.active else ""
     other += f" HANDS={odds.hands:g}" if odds is not None and odds.hands else ""
     other += f" FORKS={odds.forks:g}" if odds is not None and odds.forks else ""
     return f"make sim SEED={seed}{other}: {wrong}\n  last events:\n    {lines}"

@@ -238,6 +238,7 @@ def test_no_statement_reads_a_whole_table(line, name):
         ("edges", "edge_pkey", "task_n need step"),
         ("items", "step_item", "task_n owner item"),
         ("tasks_of_workspace_open", "task_open_of_workspace", "workspace_id n"),
+        ("timed", "task_open", "n"),
         ("artifacts", "artifact_of_task", "task_n"),
         ("output", "chunk_pkey", "task_id step attempt n"),
         ("journal", "run_journal_pkey", "task_n step run"),

@@ -267,6 +267,11 @@ select t.*, o.body from task t join task_options o on o.task_n = t.n
 where t.ended_at = 0 and t.n < :before and (:children = 1 or t.parent is null)
 order by t.n desc limit :limit
 
+-- name: timed
+select t.*, (select o.body from task_options o where o.task_n = t.n) from task t
+where t.ended_at = 0 and t.n < :before and (select o.body from task_options o where o.task_n = t.n) like :pattern
+order by t.n desc limit :limit
+
 -- name: tasks_of_workspace
 select t.*, o.body from task t join task_options o on o.task_n = t.n
 where t.workspace_id = :workspace_id and t.n < :before and (:children = 1 or t.parent is null)
