@@ -14,10 +14,11 @@ import typer
 from longtask.cli.background import idle
 from longtask.cli.help import commands
 from longtask.cli.session import FAILED, TASK, Session
-from longtask.core.errors import LongTaskError, StoreError
+from longtask.core.errors import LongTaskError, NotFound, StoreError
 from longtask.core.model import Edge, StepSpec, Task
 from longtask.core.oracle import audit
 from longtask.store.contract import Store
+from longtask.views.families import audit_below
 from longtask.views.fleet import live_workers
 from longtask.views.words import handle
 from longtask.workspace.git import check_version
@@ -55,7 +56,7 @@ def register(app: typer.Typer) -> None:
         """Check the installation and the database.
 
         Every invariant of the machine is checked on the live rows: the journal folded anew must give them, counters
-        must equal a recount. Exit code 1 if anything is wrong.
+        must equal a recount, and a task must agree with those below it. Exit code 1 if anything is wrong.
 
         Examples:
             longtask doctor
@@ -67,6 +68,7 @@ def register(app: typer.Typer) -> None:
         if task is None:
             findings += [*_place(session), *_database(session), *_workers(session)]
         audited = 0
+        tops: dict[str, None] = {}
         for found in _named(session, task, limit, findings):
             if task is None and found.counts.steps > STEPS_AUDITED_MAX:
                 more = session.command("doctor", handle(found))
@@ -74,6 +76,9 @@ def register(app: typer.Typer) -> None:
                 continue
             audited += 1
             findings += _task(session, found, notes)
+            tops[found.ancestors[-1].task_id if found.ancestors else found.id] = None
+        for top in tops:
+            findings += _family(session, top)
         return _tell(session, findings, notes, audited)
 
 
@@ -202,6 +207,31 @@ def _task(session: Session, task: Task, notes: list[str]) -> Iterator[Finding]:
         yield Finding(f"{handle(task)}: {text}", why, mend)
     yield from _code(session, task)
     yield from _artifacts(session, task)
+
+
+def _family(session: Session, top: str) -> Iterator[Finding]:
+    """Between a task and all below it."""
+    store = session.parts.store
+    try:
+        for wrong in audit_below(store, store.get_task(top)):
+            named = [handle(store.get_task(task_id)) for task_id in wrong.tasks]
+            why = "what tasks owe each other is not on its way: a bug of LongTask, or a damaged database"
+            yield Finding(
+                f"{' and '.join(named)}: {wrong.rule}: {wrong.text}", why, _mended(session, wrong.rule, named)
+            )
+    except NotFound:
+        return  # pruned meanwhile
+    except Exception as error:  # noqa: BLE001  damaged rows raise whatever they like
+        yield _unreadable(session, f"what stands between task {top!r} and those below it", error)
+
+
+def _mended(session: Session, rule: str, named: list[str]) -> str:
+    if rule == "orphan":
+        return session.command("cancel", named[-1])
+    if rule == "relay":  # a new wish is told to all
+        return f"{session.command('pause', named[0])}, then {session.command('resume', named[0])}"
+    pause = session.command("pause", named[0])
+    return f"{pause}, keep a copy of {session.config.database_shown}, and report it"
 
 
 def _violations(session: Session, task: Task, notes: list[str]) -> list[str]:

@@ -84,7 +84,7 @@ class Limits(Words):
 
     cost_usd: Money | None = Field(default=None, description="Money for models, in US dollars.")
     tokens: Positive | None = Field(default=None, description="Tokens, in and out, of all models.")
-    active: Duration | None = Field(default=None, description="Time in which at least one attempt was running.")
+    active: Duration | None = Field(default=None, description="Time in which at least one attempt ran, here or below.")
     parallel: Positive = Field(default=PARALLEL, description="Attempts at the same time.")
 
 

@@ -376,6 +376,9 @@ class Store(Callers, Outward, Gauges, Archives, Protocol):
     def timed(self, before: int, limit: int) -> list[Task]:
         """Open tasks with a limit of active time, newest first, with a number below `before` (0: from the newest)."""
 
+    def has_heard(self, task_id: str, delivery: str) -> bool:
+        """A signal with this delivery id lies in its inbox."""
+
     def newest_children(self, task_id: str, limit: int) -> list[Task]: ...
 
     def task_by_key(self, idempotency_key: str) -> Task | None: ...
@@ -522,7 +525,9 @@ class Store(Callers, Outward, Gauges, Archives, Protocol):
         """Ended by `before`, without a parent, without an open child and with nothing left to tell another task, those
         first that ended longest ago; (ended_at, number) above `after`."""
 
-    def children(self, task_id: str, limit: int) -> list[Task]: ...
+    def children(self, task_id: str, limit: int, after: int = 0) -> list[Task]:
+        """Oldest first, with a number above `after`."""
+
     def prune_task(self, task_id: str, before: int) -> bool:
         """Takes the header away, if the task has ended by `before` and has no child.  False: not now."""
 

@@ -227,6 +227,9 @@ class SqlReads(SqlBlocks):
         rows = self.select("over", {"task_id": task_id})
         return [Over(_whole_task(row), *map(int, row[TASK_WIDTH + 1 :])) for row in rows]
 
+    def has_heard(self, task_id: str, delivery: str) -> bool:
+        return bool(self.select("has_heard", {"task_id": task_id, "delivery": delivery}))
+
     def newest_children(self, task_id: str, limit: int) -> list[Task]:
         return [_whole_task(row) for row in self.select("newest_children", {"parent": task_id, "limit": below(limit)})]
 

@@ -88,8 +88,8 @@ class SqlUpkeep(SqlBlocks):
         params = {"before": before, "ended_at": after[0], "n": after[1], "limit": below(limit)}
         return [to_task(row, load_options(row[TASK_WIDTH])) for row in self.select("prunable", params)]
 
-    def children(self, task_id: str, limit: int) -> list[Task]:
-        rows = self.select("children", {"parent": task_id, "limit": below(limit)})
+    def children(self, task_id: str, limit: int, after: int = 0) -> list[Task]:
+        rows = self.select("children", {"parent": task_id, "limit": below(limit), "after": after})
         return [to_task(row, load_options(row[TASK_WIDTH])) for row in rows]
 
     def prune_task(self, task_id: str, before: int) -> bool:

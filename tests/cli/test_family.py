@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import apsw
 import pytest
 
 from tests.cli.shell import Shell, until
@@ -92,3 +93,14 @@ def test_whoever_waits_for_a_child_says_for_which(shell: Shell):
     shell("approve", "x-2", "ok")
     shell("watch", "outer-1")
     assert shell.here("show", "outer-1", "--json").json["status"] == "completed"
+
+
+def test_doctor_says_what_stands_wrong_between_two_tasks(shell: Shell, stop: Path):
+    shell("run", "--foreground")
+    shell.here("doctor")
+    with apsw.Connection(str(shell.home / "longtask.db")) as db:
+        db.execute("update task set rest = replace(rest, '\"parent_told\":true', '\"parent_told\":false') where n = 2")
+    db.close()
+    (finding,) = shell.here("doctor", "migrate-1", "--json", code=1).json["findings"]
+    assert finding["what"].startswith("migrate-1 and ") and "end: " in finding["what"]
+    assert "pause migrate-1" in finding["mend"]

@@ -84,6 +84,8 @@ def test_no_statement_reads_a_whole_table(line, name):
         ("sweepable", "SEARCH s USING INDEX step_open (task_n=?)"),
         ("sweepable", "SEARCH s USING INDEX step_untold (task_n=?)"),
         ("running", "SEARCH l USING PRIMARY KEY (task_n=?)"),
+        ("has_heard", "SEARCH i USING COVERING INDEX inbox_delivery (task_n=? AND delivery=?)"),
+        ("timed", "SEARCH t USING INDEX task_open (n<?)"),
         ("unasked", "SEARCH l USING PRIMARY KEY (task_n=?)"),
         ("waiters", "SEARCH w USING COVERING INDEX wait_name (task_n=? AND name=? AND step>?)"),
         ("done_op", "SEARCH event USING COVERING INDEX event_op (task_n=? AND op=?)"),

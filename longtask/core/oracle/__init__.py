@@ -20,10 +20,10 @@ from longtask.core.events import Event
 from longtask.core.model import Edge, Lease, Signal, Step, StepSpec, Task
 
 from . import ends, history, rows, sharing, telling
-from .family import Member, Owed, audit_family
+from .family import Kin, Member, Owed, audit_family
 from .view import Contains, Violation, look
 
-__all__ = ["Member", "Owed", "Violation", "audit", "audit_family"]
+__all__ = ["Kin", "Member", "Owed", "Violation", "audit", "audit_family"]
 
 
 def audit(

@@ -11,12 +11,13 @@ usage     a task counts its own usage and that of all below it, what is under wa
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from longtask.core.model import Step, StepState, Task, TaskState, WaitingFor
 
 from .view import Violation
 
+Used = tuple[int, int]
 UNDER_WAY = (TaskState.ACTIVE, TaskState.PAUSED)
 
 
@@ -43,57 +44,121 @@ class Member:
     ops: Collection[str] = ()  # that its journal names
     tokens: int = 0
     micros: int = 0
-    awaited: dict[str, str] = field(default_factory=dict)  # child -> the step that waits for it
 
     def owes(self, kind: str, target: str) -> bool:
         return any(errand.kind == kind and errand.target == target for errand in self.errands)
 
 
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """A task that a step asked for, and the task of that step, as far as one is about the other."""
+
+    id: str  # of the child
+    child: Task | None  # None: it is not there
+    parent: Task | None
+    step: str  # of the parent
+    waits: bool  # that step waits for this child
+    creating: bool = False  # the parent has an errand to make it
+    cancelling: bool = False  # ... to end it
+    ending: bool = False  # the child has one to tell its end
+    heard: int = 0  # how often its end lies in the parent's inbox
+
+
 def audit_family(members: Mapping[str, Member]) -> list[Violation]:
     """`members`: every task of the store that has a parent or a child, by id, all of one moment."""
-    for member in members.values():
-        for step in member.steps.values():
-            if step.state is StepState.WAITING and step.waiting_for is WaitingFor.TASK and step.question is not None:
-                member.awaited[step.question["child"]] = step.key
     found: list[Violation] = []
-    for check in (_waits, _orphans, _ends, _pauses, _usage):
-        found += check(members)
+    for kin in _kin(members):
+        found += between(kin)
+    for member in members.values():
+        found += relayed(member.task, member.owes("relay", ""))
+    found += _usage(members)
     return found
 
 
-def _waits(members: Mapping[str, Member]) -> Iterator[Violation]:
+def _kin(members: Mapping[str, Member]) -> Iterator[Kin]:
     for member in members.values():
-        for child, key in member.awaited.items():
-            if child not in members and not member.owes("create", child):
-                yield Violation("child", f"step {key!r} waits for task {child!r}, which nobody is to make")
-
-
-def _orphans(members: Mapping[str, Member]) -> Iterator[Violation]:
-    for id_, child in members.items():
-        parent = members.get(child.task.parent or "")
-        if child.task.parent is None or parent is None:
+        for step in member.steps.values():
+            child = awaits(step)
+            if child is not None and child not in members:
+                yield Kin(child, None, member.task, step.key, True, member.owes("create", child))
+    for id_, member in members.items():
+        if member.task.parent is None:
             continue
-        if child.task.state in UNDER_WAY and id_ not in parent.awaited and not parent.owes("cancel", id_):
-            yield Violation("orphan", f"task {id_!r} is {child.task.state}, and nobody waits for it or is to end it")
-
-
-def _ends(members: Mapping[str, Member]) -> Iterator[Violation]:
-    for id_, child in members.items():
-        if child.task.parent is None:
-            continue
-        owed = child.owes("ended", child.task.parent)
-        if not child.task.ended:
-            if owed or child.task.parent_told:
-                yield Violation("end", f"task {id_!r} is {child.task.state}, and its end is told")
-            continue
-        if owed is child.task.parent_told:
-            yield Violation("end", f"task {id_!r} has ended; told: {child.task.parent_told}, to be told: {owed}")
-        parent = members.get(child.task.parent)
+        parent, step = members.get(member.task.parent), member.task.parent_step or ""
+        ending = member.owes("ended", member.task.parent)
         if parent is None:
+            yield Kin(id_, member.task, None, step, False, ending=ending)
             continue
-        heard = parent.signals.count(f"task.ended:{id_}")
-        if heard > 1 or (child.task.parent_told and id_ in parent.awaited and not heard):
-            yield Violation("end", f"task {id_!r} has told its end, and its parent has heard of it {heard} times")
+        yield Kin(
+            id_,
+            member.task,
+            parent.task,
+            step,
+            waits=step in parent.steps and awaits(parent.steps[step]) == id_,
+            creating=parent.owes("create", id_),
+            cancelling=parent.owes("cancel", id_),
+            ending=ending,
+            heard=parent.signals.count(f"task.ended:{id_}"),
+        )
+
+
+def awaits(step: Step) -> str | None:
+    """The task that the step waits for."""
+    if step.state is not StepState.WAITING or step.waiting_for is not WaitingFor.TASK or step.question is None:
+        return None
+    child: str = step.question["child"]
+    return child
+
+
+def between(kin: Kin) -> Iterator[Violation]:
+    if kin.child is None:
+        if kin.waits and not kin.creating:
+            yield Violation("child", f"step {kin.step!r} waits for task {kin.id!r}, which nobody is to make")
+        return
+    under_way = kin.child.state in UNDER_WAY
+    if kin.parent is not None and under_way and not kin.waits and not kin.cancelling:
+        yield Violation("orphan", f"task {kin.id!r} is {kin.child.state}, and nobody waits for it or is to end it")
+    yield from _end(kin, kin.child)
+    if kin.parent is not None and kin.waits and not kin.creating and kin.parent.relay is None:
+        yield from _followed(kin, kin.child, kin.parent)
+
+
+def _end(kin: Kin, child: Task) -> Iterator[Violation]:
+    if not child.ended:
+        if kin.ending or child.parent_told:
+            yield Violation("end", f"task {kin.id!r} is {child.state}, and its end is told")
+        return
+    if kin.ending is child.parent_told:
+        yield Violation("end", f"task {kin.id!r} has ended; told: {child.parent_told}, to be told: {kin.ending}")
+    if kin.heard > 1 or (kin.parent is not None and child.parent_told and kin.waits and not kin.heard):
+        yield Violation("end", f"task {kin.id!r} has told its end, and its parent has heard of it {kin.heard} times")
+
+
+def _followed(kin: Kin, child: Task, parent: Task) -> Iterator[Violation]:
+    if parent.state not in UNDER_WAY:
+        return
+    if child.followed != parent.wish:
+        yield Violation("relay", f"task {kin.id!r} follows {child.followed}, not {parent.wish}")
+    if child.state in UNDER_WAY and bool(child.pauses & 2) is not _held(parent):
+        yield Violation("relay", f"task {kin.id!r} has pauses {child.pauses}, its parent held: {_held(parent)}")
+    if child.state in UNDER_WAY and parent.at_once and not child.at_once:
+        yield Violation("relay", f"task {kin.id!r} is not to pause at once, and its parent is")
+
+
+def relayed(task: Task, owed: bool) -> Iterator[Violation]:
+    """`owed`: it has the errand."""
+    if task.relay is not None and not owed and not task.ended:
+        yield Violation("relay", f"task {task.id!r} has children to tell, and nobody is to do it")
+
+
+def counted(task_id: str, before: Used, used: Used, after: Used) -> Iterator[Violation]:
+    """`before` and `after`: tokens and micro-dollars that a task counts, or is about to, at two moments; `used`: what
+    the journals of it and of all below say, read between them.  None of it ever shrinks."""
+    if not all(low <= one <= high for low, one, high in zip(before, used, after, strict=True)):
+        counts = before if before == after else f"{before} to {after}"
+        yield Violation(
+            "usage", f"task {task_id!r} counts {counts} tokens and micros, {used} were used in it and below"
+        )
 
 
 def _held(task: Task) -> bool:
@@ -101,25 +166,6 @@ def _held(task: Task) -> bool:
         task.budget_tokens is None or task.spent_tokens < task.budget_tokens
     )
     return task.state is TaskState.PAUSED or (task.state is TaskState.ACTIVE and not (within and task.exceeded is None))
-
-
-def _pauses(members: Mapping[str, Member]) -> Iterator[Violation]:
-    for id_, parent in members.items():
-        relaying = parent.task.relay is not None
-        if relaying and not parent.owes("relay", "") and not parent.task.ended:
-            yield Violation("relay", f"task {id_!r} has children to tell, and nobody is to do it")
-        for child_id in parent.awaited:
-            child = members.get(child_id)
-            if child is None or relaying or parent.owes("create", child_id) or parent.task.state not in UNDER_WAY:
-                continue
-            if child.task.followed != parent.task.wish:
-                yield Violation("relay", f"task {child_id!r} follows {child.task.followed}, not {parent.task.wish}")
-            if child.task.state in UNDER_WAY and bool(child.task.pauses & 2) is not _held(parent.task):
-                yield Violation(
-                    "relay", f"task {child_id!r} has pauses {child.task.pauses}, its parent held: {_held(parent.task)}"
-                )
-            if child.task.state in UNDER_WAY and parent.task.at_once and not child.task.at_once:
-                yield Violation("relay", f"task {child_id!r} is not to pause at once, and its parent is")
 
 
 def _usage(members: Mapping[str, Member]) -> Iterator[Violation]:
@@ -140,5 +186,4 @@ def _usage(members: Mapping[str, Member]) -> Iterator[Violation]:
             member.task.spent_micros + sum(errand.micros for errand in owed),
         )
         used = (sum(members[k].tokens for k in below[id_]), sum(members[k].micros for k in below[id_]))
-        if known != used:
-            yield Violation("usage", f"task {id_!r} counts {known} tokens and micros, {used} were used in it and below")
+        yield from counted(id_, known, used, known)

@@ -326,6 +326,9 @@ select t.*, o.body, (
 )
 from up u cross join task t cross join task_options o where t.id = u.id and o.task_n = t.n order by u.far
 
+-- name: has_heard
+select 1 from inbox i where i.task_n = (select n from task where id = :task_id) and i.delivery = :delivery
+
 -- name: newest_children
 select t.*, o.body from task t join task_options o on o.task_n = t.n
 where t.parent = :parent order by t.n desc limit :limit
@@ -505,7 +508,7 @@ order by t.ended_at, t.n limit :limit
 
 -- name: children
 select t.*, o.body from task t join task_options o on o.task_n = t.n
-where t.parent = :parent order by t.n limit :limit
+where t.parent = :parent and t.n > :after order by t.n limit :limit
 
 -- name: prune_task
 delete from task where id = :id and ended_at > 0 and ended_at <= :before
