@@ -5,6 +5,7 @@ A no-op step is a `function`, `inline: true`, in a task without a workspace: wha
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 import time
@@ -16,6 +17,7 @@ import apsw
 
 from longtask import boot
 from longtask.config import Config
+from longtask.core.codec import form
 from longtask.core.graph import Graph, Planned
 from longtask.core.model import Kind, StepSpec, Task, TaskOptions
 from longtask.engine.desk import Desk
@@ -28,6 +30,7 @@ from longtask.store.sqlite import SqliteStore
 NO_OP = StepSpec(Kind.FUNCTION, {"function": "bench.noop:nothing", "inline": True})
 APPROVAL = StepSpec(Kind.APPROVAL, {"ask": "apply it?"})
 DATABASE = "bench.db"
+CHILDREN_AT_ONCE = 16
 
 
 def chain(steps: int) -> Graph:
@@ -42,6 +45,15 @@ def fan_out(steps: int) -> Graph:
     """No step needs another; the gate of their stage needs them all."""
     planned = tuple(Planned(f"step_{n:05}", Kind.FUNCTION, 1, 0) for n in range(steps))
     return Graph("fan_out", TaskOptions(stages=("work",)), (NO_OP,), planned)
+
+
+def children(tasks: int) -> Graph:
+    """A `for_each` whose items are tasks of one no-op step each."""
+    one = Graph("one", TaskOptions(stages=("work",)), (NO_OP,), (Planned("move", Kind.FUNCTION, 1, 0),))
+    item = StepSpec(Kind.TASK, {"graph": form(Graph).dump(one)})
+    each = StepSpec(Kind.FOR_EACH, items=list(range(tasks)), item=1, parallel_max=CHILDREN_AT_ONCE)
+    planned = (Planned("each", Kind.FOR_EACH, 1, 0),)
+    return Graph("children", TaskOptions(stages=("work",)), (each, item), planned)
 
 
 def approvals(steps: int) -> Graph:
@@ -65,12 +77,13 @@ def opened_at(target: str) -> boot.Parts:
 
 def assembled(config: Config, store: Store) -> boot.Parts:
     """What `boot.open_parts` makes, with a store that tells what it does."""
-    scopes = Scopes(store, lambda workspace_id, digest: None)  # no-op steps have no large values
+    artifacts = boot.open_artifacts(config, store)
+    scopes = Scopes(store, lambda workspace_id, digest: json.loads(artifacts.read(workspace_id, digest)))
     language = boot.Language()
     return boot.Parts(
         config=config,
         store=store,
-        artifacts=boot.open_artifacts(config, store),
+        artifacts=artifacts,
         scopes=scopes,
         records=TaskRecords(store, scopes),
         expressions=language,

@@ -18,9 +18,10 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
 
-from bench import beds, streams
+from bench import beds, children, streams
 from bench.beds import Bed
 from bench.crash import killed
+from bench.locks import Locks
 from bench.probe import commits
 from bench.repositories import attempt_start
 from bench.result import Result, judged
@@ -175,22 +176,6 @@ def open_steps(bed: Bed, task_id: str) -> int:
 # --- locks --------------------------------------------------------------------------------------------------------
 
 
-class Locks:
-    """A `fault` that breaks nothing: how long the database was locked, from the lock to the end of the commit."""
-
-    def __init__(self) -> None:
-        self.longest_s = 0.0
-        self.busiest_s = 0.0  # the longest by the processor's clock, which does not count waiting for the disk
-        self._since = (0.0, 0.0)
-
-    def __call__(self, point: str) -> None:
-        if point == "locked":
-            self._since = time.perf_counter(), time.thread_time()
-        elif point == "committed":
-            self.longest_s = max(self.longest_s, time.perf_counter() - self._since[0])
-            self.busiest_s = max(self.busiest_s, time.thread_time() - self._since[1])
-
-
 def lock_100000() -> Result:
     """The longest lock while a task of 100,000 steps is submitted, worked on and cancelled; the median of rounds."""
     longest_ms = []
@@ -300,6 +285,9 @@ WORKLOADS: dict[str, Callable[[], Result]] = {
     "fanout_100000": fanout_100000,
     "lock_100000": lock_100000,
     "many": partial(many, beds.sqlite, "ratio >= 0.8"),
+    "children": children.cost,
+    "children_lock": children.lock,
+    "children_look": children.looking,
     "traced_chain": partial(traced, "traced_chain", [chain(2_000)], 2_000, 5, SLOTS),
     "traced_many": partial(traced, "traced_many", [chain(10)] * 500, 5_000, 5, SLOTS_MANY),
     "parked": partial(parked, beds.sqlite),

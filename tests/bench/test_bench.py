@@ -12,10 +12,11 @@ import apsw
 import pytest
 
 from bench import result, streams
+from bench.locks import Locks
 from bench.probe import BEGIN, COMMIT, Recorder, commits, replayed, ungrouped
 from bench.result import judged, written
 from bench.tasks import DATABASE, chain, copied, fan_out, has_ended, parts_at, submitted, work, worked_off
-from bench.workloads import WORKLOADS, Locks, traced
+from bench.workloads import WORKLOADS, traced
 from longtask.core.graph import Graph
 from longtask.store.queries import load
 

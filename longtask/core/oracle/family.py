@@ -77,10 +77,10 @@ def audit_family(members: Mapping[str, Member]) -> list[Violation]:
 
 def _kin(members: Mapping[str, Member]) -> Iterator[Kin]:
     for member in members.values():
-        for step in member.steps.values():
-            child = awaits(step)
+        for row in member.steps.values():
+            child = awaits(row)
             if child is not None and child not in members:
-                yield Kin(child, None, member.task, step.key, True, member.owes("create", child))
+                yield Kin(child, None, member.task, row.key, True, member.owes("create", child))
     for id_, member in members.items():
         if member.task.parent is None:
             continue
