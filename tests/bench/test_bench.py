@@ -25,7 +25,8 @@ STATEMENTS_MAX = 10
 STATED = (  # the goals
     "chain fanout_1000 fanout_10000 fanout_100000 lock_100000 many parked cold_start bytes_per_step hello takeover "
     "traced_chain traced_many streams_delivered streams_p99 streams_memory page_first page_event page_frame "
-    "attempt_start pg_chain pg_fanout_1000 pg_fanout_10000 pg_many pg_parked pg_bytes_per_step pg_takeover"
+    "children children_lock children_look attempt_start pg_chain pg_fanout_1000 pg_fanout_10000 pg_many pg_parked "
+    "pg_bytes_per_step pg_takeover"
 )
 
 
