@@ -27,6 +27,7 @@ from longtask.views.words import handle
 
 PATHS_SHOWN = 12
 LINES_SHOWN = 20
+STEPS_SHOWN = 50
 DIFF_COLOURS = (("+++", "bold"), ("---", "bold"), ("diff ", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 
 
@@ -34,6 +35,8 @@ def shown_lines(session: Session, task: Task, question: JsonMap) -> list[str]:
     """What is asked, and what it is about."""
     text = str(question.get("text") or question.get("reason") or question["kind"])
     out = [clean(line) for line in text.strip().splitlines()[:LINES_SHOWN]]
+    if question.get("kind") == Question.PLAN:
+        out += [f"  {line}" for line in reasons.proposed_lines(question)[:STEPS_SHOWN]]
     if question.get("who"):
         out.append(f"asked: {', '.join(question['who'])}")
     show = question.get("show") or {}
@@ -177,10 +180,8 @@ def register(app: typer.Typer) -> None:
 def _decide(session: Session, name: str, key: str | None, yes: bool, text: str, digest: str | None) -> int:
     task = session.task(name)
     step = one_asking(session, task, key)
-    question = step.question or {}
-    approval = question.get("kind", Question.APPROVAL) == Question.APPROVAL
-    fitting = reasons.answers(step) if question else None
-    word = word_for(session, handle(task), step.key, fitting, approval, yes, text)
+    fitting = reasons.answers(step) if step.question else None
+    word = word_for(session, handle(task), step.key, fitting, yes, text)
     ref = Ref(task.id, step.key)
     try:
         row = session.parts.desk.answer(ref, word, session.me, ask=step.ask or None, digest=digest, text=text)
@@ -195,10 +196,9 @@ def _decide(session: Session, name: str, key: str | None, yes: bool, text: str, 
     return 0
 
 
-def word_for(
-    session: Session, task: str, key: str, answers: Sequence[str] | None, approval: bool, yes: bool, text: str
-) -> str:
+def word_for(session: Session, task: str, key: str, answers: Sequence[str] | None, yes: bool, text: str) -> str:
     """The answer that a yes or a no is.  `answers`: those that fit; None: it asks nothing.  Raises Refused."""
+    approval = answers is None or "approve" in answers  # else it is a question of the machine
     word = ("approve" if yes else "reject") if approval else ("accept" if yes else "give_up")
     if answers is None:
         return word
@@ -206,7 +206,7 @@ def word_for(
         return "raise"
     if approval and not yes and not text:
         raise Refused(f"step {key!r}: rejecting takes a reason, so that somebody can act on it: -m REASON")
-    if not approval and word not in answers:
+    if word not in answers:
         fit = [session.command(reasons.COMMAND_OF[a], task, key) for a in answers if a in reasons.COMMAND_OF]
         raise Refused(
             f"step {key!r}: `{'approve' if yes else 'reject'}` is no answer to it; what fits: {', '.join(fit)}"

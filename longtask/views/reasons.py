@@ -9,12 +9,23 @@ from typing import Any
 from longtask.core.decide import ANSWERS
 from longtask.core.errors import NotFound
 from longtask.core.machine import status
-from longtask.core.model import PAUSED_BY_PARENT, Kind, Question, Role, Step, StepState, Task, TaskState, WaitingFor
+from longtask.core.model import (
+    PAUSED_BY_PARENT,
+    JsonMap,
+    Kind,
+    Question,
+    Role,
+    Step,
+    StepState,
+    Task,
+    TaskState,
+    WaitingFor,
+)
 from longtask.core.spending import limits_of, near
 from longtask.store.contract import Ref, Store
 from longtask.views.fleet import live_workers
 from longtask.views.picture import STEPS_MAX, look, need_rows, parent_of
-from longtask.views.text import clean, gist, problems_in
+from longtask.views.text import clean, first_line, gist, problems_in
 from longtask.views.words import duration, handle, named, near_limit, question_text, spent, waits_for
 
 S = StepState
@@ -36,7 +47,8 @@ class Face:
 @dataclass(frozen=True, slots=True)
 class Reason:
     """`since`: an instant, 0 when it is not known.  `who`: who may decide, empty for anybody.  `help`: commands.
-    `details`: of one step that is asked about, all problems, where its reason lists several."""
+    `details`: of one step that is asked about, all problems, where its reason lists several; or the steps that it
+    wants to add."""
 
     what: str
     since: int = 0
@@ -67,11 +79,31 @@ def why(face: Face, task: Task, step: Step | None) -> list[Reason]:
 
 
 def _details(step: Step) -> tuple[str, ...]:
-    """Of a step that has gone wrong, or asks: all problems, where its reason lists several."""
+    """Of a step that has gone wrong, or asks: all problems, where its reason lists several; of a planner that asks, the
+    steps."""
     if step.state not in (S.WAITING, S.READY, S.FAILED, S.CANCELLED):
         return ()
+    if (step.question or {}).get("kind") == Question.PLAN:
+        return proposed_lines(step.question or {})
     problems = problems_in(str((step.question or {}).get("reason") or step.reason or ""))
     return tuple(clean(line) for line in problems) if len(problems) > 1 else ()
+
+
+def proposed_lines(question: JsonMap) -> tuple[str, ...]:
+    """The steps that a planner wants to add, a line each; none if they are too many to stand in a row."""
+    result = question.get("result")
+    steps = result.get("steps") if isinstance(result, dict) else None
+    return tuple(_proposed(step) for step in steps if isinstance(step, dict)) if isinstance(steps, list) else ()
+
+
+def _proposed(step: JsonMap) -> str:
+    kind = next((kind for kind in Kind if str(kind) in step), None)
+    told = step[str(kind)] if kind is not None else ""
+    if isinstance(told, dict):
+        told = told.get("prompt") or told.get("ask") or told.get("url") or told.get("inputs") or ""
+    needs = f", needs {', '.join(map(str, step['needs']))}" if isinstance(step.get("needs"), list) else ""
+    many = "for_each " if "for_each" in step else ""
+    return clean(f"{step.get('id')}: {many}{kind or 'a step'}{needs}" + (f": {first_line(told)}" if told else ""))
 
 
 def waits_for_somebody(face: Face, task: Task) -> list[Reason]:
@@ -226,7 +258,7 @@ def _question(face: Face, name: str, step: Step) -> Reason:
     key = step.key
     text = f"{key} asks {', '.join(who) if who else 'anybody'}: {question_text(step)}"
     commands: list[str] = []
-    if question.get("kind") == Question.APPROVAL:
+    if "approve" in answers(step):
         shown = question.get("show") or {}
         commands += [face.command("diff", name, key)] if "diff" in shown else []
         commands += [face.command("artifacts", name, a["name"]) for a in shown.get("artifacts", ())]

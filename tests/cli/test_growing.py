@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -84,3 +85,33 @@ def test_a_person_brings_a_task_whose_plan_is_a_file_beside(shell: Shell):
     shell("approve", "grow-1", "go")
     shell("watch", "grow-1")
     assert steps_of(shell, "grow-1")["moved"]["result"] == {"name": "m"}
+
+
+def test_a_person_sees_all_steps_that_a_planner_wants_to_add_and_answers(shell: Shell):
+    steps = '[{"id": "x", "run": "echo x"}, {"id": "y", "needs": ["x"], "approval": {"ask": "fine?"}}]'
+    command = json.dumps(f"echo 'steps={steps}' >> $LONGTASK_OUTPUT")
+    shell.plan(f"longtask: 1\nname: ask\nsteps: [{{id: plan, run: {command}, grow: {{approve: true}}}}]")
+    shell("run", "--detach")
+    until(lambda: "waiting_user" in shell.here("show", "ask-1").out)
+    told = shell.here("why", "ask-1", "plan").out
+    assert (
+        "it wants to add 2 steps: x, y" in told and "x: run: echo x" in told and "y: approval, needs x: fine?" in told
+    )
+    assert "longtask reject ask-1 plan -m REASON" in told
+    assert "takes a reason" in shell.here("reject", "ask-1", "plan", code=1).err
+    shell.here("reject", "ask-1", "plan", "-m", "once more")
+    until(lambda: shell.here("show", "ask-1", "--json").json["steps"][0]["ask"] == 2)
+    shell.here("approve", "ask-1")
+    until(lambda: steps_of(shell, "ask-1")["y"]["state"] == "waiting")
+
+
+def test_all_that_is_wrong_with_a_planner_s_steps_is_told(shell: Shell):
+    steps = '[{"id": "plan", "run": "x"}, {"id": "y", "run": "x", "needs": ["z"]}]'
+    command = json.dumps(f"echo 'steps={steps}' >> $LONGTASK_OUTPUT")
+    shell.plan(f"longtask: 1\nname: bad\nsteps: [{{id: plan, run: {command}, grow: {{}}, retry: 0}}]")
+    shell("run", "--foreground", "--unattended", code=1)
+    first, second = shell.here("why", "bad-1", "plan", "--json").json[0]["details"]
+    assert "step 'plan' is in the task already; give it another id" in first
+    assert "step 'y' needs ['z']: no such step" in second
+    assert first in shell.here("why", "bad-1", "plan").out and second in shell.here("why", "bad-1", "plan").out
+    assert "(and 1 more)" in shell.here("show", "bad-1").out

@@ -90,7 +90,8 @@ class Reason(Shape):
     step: str | None
     who: list[str] = Field(description="Who may decide; empty: anybody who may decide on this task.")
     details: list[str] = Field(
-        description="Of one step that is asked about: all problems, where its reason lists several."
+        description="Of one step that is asked about: all problems, where its reason lists several; or the steps that "
+        "it wants to add."
     )
 
 

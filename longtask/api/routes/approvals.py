@@ -122,8 +122,8 @@ def router(server: Server) -> APIRouter:
         if version(row) not in named:
             raise etags.changed(approval_map(found, row))
         question = row.question or {}
-        approval = question.get("kind") == Question.APPROVAL
-        if approval and body.answer == "reject" and not body.text.strip():
+        takes_reason = question.get("kind") in (Question.APPROVAL, Question.PLAN)
+        if takes_reason and body.answer == "reject" and not body.text.strip():
             raise Problem(
                 422,
                 "reason-needed",

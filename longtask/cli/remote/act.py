@@ -12,7 +12,6 @@ from longtask.cli.session import Session
 from longtask.client.client import Client
 from longtask.client.documents import Approval
 from longtask.core.errors import Refused
-from longtask.core.model import Question
 from longtask.views import reasons
 
 
@@ -104,17 +103,13 @@ def _decide(
     session: Session, client: Client, task: str, key: str | None, yes: bool, text: str, digest: str | None
 ) -> int:
     seen = client.approval(task, key) if key is not None else _one_asking(session, client, task)
-    word = decide.word_for(session, seen["handle"], seen["step"], seen["answers"], _is_approval(seen), yes, text)
+    word = decide.word_for(session, seen["handle"], seen["step"], seen["answers"], yes, text)
     shown = seen["question"].get("digest")
     if digest is not None and digest != shown:
         raise Refused(f"step {seen['step']!r} shows {shown!r} now, not {digest!r}; look at it again")
     acted = client.decide(seen, word, text=text)
     helps = session.command("watch", acted["handle"])
     return _told(session, acted, f"{seen['step']}: {word.replace('_', ' ')}, recorded; watch: {helps}")
-
-
-def _is_approval(seen: Approval) -> bool:
-    return seen["kind"] == Question.APPROVAL
 
 
 def _one_asking(session: Session, client: Client, task: str) -> Approval:

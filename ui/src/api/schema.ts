@@ -3876,7 +3876,7 @@ export interface components {
             who: string[];
             /**
              * Details
-             * @description Of one step that is asked about: all problems, where its reason lists several.
+             * @description Of one step that is asked about: all problems, where its reason lists several; or the steps that it wants to add.
              */
             details: string[];
         } & {

@@ -446,7 +446,7 @@ export const en = {
     part: { run: "Run", output: "Output", changes: "Changes", attempts: "Attempts", details: "Details" },
     belongsTo: (owner: string) => `belongs to ${owner}`,
     why: "Why it is not done",
-    details: "What is wrong",
+    details: "In full",
     decide: "Look and decide",
     commands: (n: number) => (n === 1 ? "Command that helps" : "Commands that help"),
     noAttempt: "Nothing is known of that attempt yet.",

@@ -59,7 +59,7 @@ test("a command's output is shown with its state, its duration and what can be d
   expect((await screen.findByText("FAILED")).className).toContain("text-bad");
   expect(screen.getByText("tests failed: exit code 1")).toBeTruthy();
   expect(screen.getByText("longtask retry shop-12 tests")).toBeTruthy();
-  const wrong = within(screen.getByRole("list", { name: "What is wrong" })).getAllByRole("listitem");
+  const wrong = within(screen.getByRole("list", { name: "In full" })).getAllByRole("listitem");
   expect(wrong.map((item) => item.textContent)).toEqual(["step 'x' is there", "no step 'y'"]);
   expect(screen.getByRole("button", { name: "Retry" })).toBeTruthy();
   await expectAccessible(container);
