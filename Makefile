@@ -6,8 +6,8 @@ PY := .venv/bin/python
 CODE := $(wildcard longtask tests tools bench examples)
 PAGE := longtask/api/static/index.html
 NODE_STAMP := ui/node_modules/.package-lock.json
-# One more than there are processors: now and then a test waits, for a lease, a browser or a program of an agent.
-TESTERS = $(shell echo $$(($$(nproc) + 1)))
+# Two for each processor: half of its time a test waits, for a lease, a browser or a program of an agent.
+TESTERS = $(shell echo $$((2 * $$(nproc))))
 
 # A .venv that was copied or moved together with its tree is not up to date.
 ifneq ($(shell cat .venv/stamp 2>/dev/null),$(CURDIR))

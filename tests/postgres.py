@@ -1,4 +1,4 @@
-"""A throw-away PostgreSQL server for tests, and for each test a schema of its own.
+"""A throw-away PostgreSQL server for tests, and for each test a schema of its own: a new one, or one that was emptied.
 
 `LONGTASK_TEST_POSTGRES_URL` names a server that is there; else one is started from the binaries of a Python package or
 of the system, without root, Docker, a system user or a change to the machine.  PostgreSQL refuses to run as root: then
@@ -25,6 +25,7 @@ NAMESPACE = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 START_MAX_S = 30
+LOCKED_MAX_MS = 20_000
 
 
 def binaries() -> Path | None:
@@ -135,3 +136,26 @@ def drop(url: str) -> None:
     name = url.rpartition("schema=")[2]
     with psycopg.connect(shared_url(), autocommit=True) as line:
         line.execute(f"drop schema if exists {name} cascade".encode())
+
+
+_emptied: list[str] = []
+
+
+def empty_url() -> str:
+    """Of a schema without rows; its tables may be there: to make and drop them costs sixty times what emptying does."""
+    return _emptied.pop() if _emptied else fresh_url()
+
+
+def give_back(url: str) -> None:
+    """An `empty_url` that nobody is connected to any more; numbers begin anew."""
+    name = url.rpartition("schema=")[2]
+    with psycopg.connect(shared_url(), autocommit=True) as line:
+        line.execute(f"set search_path = {name}; set lock_timeout = {LOCKED_MAX_MS}".encode())
+        tables = line.execute(b"select tablename from pg_tables where schemaname = current_schema()").fetchall()
+        sequences = line.execute(
+            b"select sequencename from pg_sequences where schemaname = current_schema()"
+        ).fetchall()
+        acts = [f"delete from {table}" for (table,) in tables if table != "migration"]
+        acts += [f"select setval('{sequence}', 1, false)" for (sequence,) in sequences]
+        line.execute("; ".join(acts).encode())
+    _emptied.append(url)

@@ -28,9 +28,9 @@ def database(request, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield str(tmp_path / "longtask.db")
         return
-    url = postgres.fresh_url()
+    url = postgres.empty_url()
     yield url
-    postgres.drop(url)
+    postgres.give_back(url)
 
 
 @pytest.fixture

@@ -48,12 +48,12 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[st
     def fresh(kind: str) -> str:
         if kind == "sqlite":
             return str(tmp_path_factory.mktemp("database") / "longtask.db")
-        made.append(postgres.fresh_url())
+        made.append(postgres.empty_url())
         return made[-1]
 
     yield fresh
     for url in made:
-        postgres.drop(url)
+        postgres.give_back(url)
 
 
 @pytest.fixture(scope="session", params=KINDS)

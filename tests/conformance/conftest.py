@@ -23,7 +23,7 @@ def open_store(request, tmp_path, clock):
     for store in opened:
         store.close()
     if (kept := tmp_path / "postgresql.url").exists():
-        postgres.drop(kept.read_text())
+        postgres.give_back(kept.read_text())
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def postgresql(folder: Path, clock: Callable[[], int], **more: Any) -> Store:
     """Opened again in the same folder, it is the same database."""
     kept = folder / "postgresql.url"
     if not kept.exists():
-        kept.write_text(postgres.fresh_url())
+        kept.write_text(postgres.empty_url())
     return PostgresStore(kept.read_text(), clock, **more)
 
 

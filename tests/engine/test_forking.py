@@ -27,13 +27,13 @@ class Killed(BaseException):
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def world(request) -> Iterator[World]:
-    url = postgres.fresh_url() if request.param == "postgresql" else ":memory:"
+    url = postgres.empty_url() if request.param == "postgresql" else ":memory:"
     made = World(url, opens=PostgresStore if request.param == "postgresql" else SqliteStore)
     yield made
     made.audit()
     made.store.close()
     if request.param == "postgresql":
-        postgres.drop(url)
+        postgres.give_back(url)
 
 
 def fork(world: World, key: str, *, idempotency_key: str | None = None) -> Task:

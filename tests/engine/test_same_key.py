@@ -22,7 +22,7 @@ def desk(request, tmp_path):
     yield Desk(store, Scopes(store, lambda workspace_id, digest: None), Language(), new_id)
     store.close()
     if (kept := tmp_path / "postgresql.url").exists():
-        postgres.drop(kept.read_text())
+        postgres.give_back(kept.read_text())
 
 
 def graph(steps: int) -> Graph:

@@ -82,7 +82,7 @@ class Hosting:
         self.repo = Repo()
         self.folder: str | None = None
         self.batch = self.one(self.odds.batches)
-        self.path = postgres.fresh_url() if database == POSTGRESQL else ":memory:" if seed % 4 else self._file()
+        self.path = postgres.empty_url() if database == POSTGRESQL else ":memory:" if seed % 4 else self._file()
         self.stack: list[Process | None] = []
         self.armed: tuple[type[BaseException], str, int] | None = None
         self.past: dict[tuple[Any, ...], list[list[Any]]] = {}
@@ -111,7 +111,7 @@ class Hosting:
         if self.folder is not None:
             shutil.rmtree(self.folder)
         if "://" in self.path:
-            postgres.drop(self.path)
+            postgres.give_back(self.path)
 
     # --- chance ---------------------------------------------------------------------------------------------------
 

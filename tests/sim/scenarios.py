@@ -96,7 +96,7 @@ def a_child_made_behind_a_relay_is_told_by_another() -> str | None:
 @contextmanager
 def fleet(*more: type[PostgresStore]) -> Iterator[list[PostgresStore]]:
     """Stores of several processes on one PostgreSQL schema."""
-    url = postgres.fresh_url()
+    url = postgres.empty_url()
     kinds: tuple[type[PostgresStore], ...] = (PostgresStore, *more)
     stores = [kind(url) for kind in kinds]
     try:
@@ -104,7 +104,7 @@ def fleet(*more: type[PostgresStore]) -> Iterator[list[PostgresStore]]:
     finally:
         for store in stores:
             store.close()
-        postgres.drop(url)
+        postgres.give_back(url)
 
 
 def a_late_write_waits_for_who_closes_its_lease() -> str | None:

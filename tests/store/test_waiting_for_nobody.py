@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store = DATABASES["postgresql"](tmp_path, Clock())
     yield store
     store.close()
-    postgres.drop((tmp_path / "postgresql.url").read_text())
+    postgres.give_back((tmp_path / "postgresql.url").read_text())
 
 
 def take(store: Store, id_: str) -> None:
