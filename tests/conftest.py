@@ -17,23 +17,30 @@ from typing import Any
 import pytest
 
 OPTIONAL = "optional:"
-# Those of half a minute and more, on a machine that has nothing else to do; the longest first.
+# Those of twenty seconds and more, on a machine that has nothing else to do; the longest first.
 LONG = (
+    "agents/conformance/test_faults.py",
+    "agents/conformance/test_killed.py",
     "sim/test_sim.py",
     "page/test_demo.py",
-    "agents/conformance/test_faults.py",
     "agents/conformance/test_asked.py",
-    "agents/conformance/test_killed.py",
     "agents/conformance/test_work.py",
     "agents/conformance/test_machines.py",
+    "agents/test_opencode.py",
+    "page/test_live.py",
     "examples/test_migrate_modules.py",
     "crash/test_points.py",
-    "cli/test_demo_agent.py",
-    "cli/test_demo_page.py",
-    "cli/test_demo_elsewhere.py",
-    "agents/test_opencode.py",
-    "elsewhere/test_engines.py",
+    "api/test_forges.py",
+    "cli/test_hands.py",
+    "workers/test_processes.py",
+    "cli/test_serve.py",
+    "load/test_load.py",
+    "api/test_access_tokens.py",
+    "cli/test_remote.py",
+    "cli/test_remote_run.py",
+    "cli/test_background.py",
     "api/test_schemathesis.py",
+    "page/test_hands.py",
 )
 
 

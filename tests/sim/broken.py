@@ -260,10 +260,17 @@ MUTANTS = (
     ),
     Mutant(
         "pause takes the place of a cancel",
+        "sql unasked",
+        " and l.stop is null",
+        "",
+        {"people": 80, "person": "cancel_step pause", "acts": ("hang",), "kinds": ("for_each", "run")},
+    ),
+    Mutant(
+        "a spent budget takes the place of a cancel",
         WRITING,
         " and lease.stop != decide.STOP_CANCEL]",
         "]",
-        {"people": 80, "person": "cancel_step pause", "acts": ("hang",), "kinds": ("for_each", "run")},
+        SPENDING | {"task": 5, "people": 80, "person": "cancel_step", "acts": ("hang", "done")},
     ),
     Mutant(
         "expired at once after sleep",
