@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,13 +15,10 @@ from longtask.cli.fork import foresee
 from longtask.cli.help import commands
 from longtask.cli.session import TASK, Session
 from longtask.cli.taken import by_hand, drop_folder, make_folder, resolved
-from longtask.core.errors import BadPlan, NotFound
-from longtask.core.model import Json, Question, Task
+from longtask.cli.words import growth_in, outputs_of, words_of
+from longtask.core.model import Question
 from longtask.store.contract import Ref
 from longtask.views.words import handle
-
-if TYPE_CHECKING:
-    from longtask.core.grow import Growth
 
 STEP = "id of the step"
 OUTPUT = "NAME=VALUE: what the step hands over; a value that is JSON keeps its type"
@@ -132,9 +128,11 @@ def register(app: typer.Typer) -> None:
         ref = Ref(found.id, session.step(found, step).key)
         if give_back:
             row = session.parts.hands.give_back(ref, session.me)
-            drop_folder(session, found, row)
+            kept = drop_folder(session, found, row)
             ensure_worker(session)
-            return told(session, session.task(found.id), f"{row.key} is {row.state} again", step=row.key)
+            text = f"{row.key} is {row.state}, as it was"
+            text += "" if kept is None else f"; what you have changed is in {kept}"
+            return told(session, session.task(found.id), text, step=row.key, folder=kept)
         row = session.parts.hands.take(ref, session.me, round(hours * 3_600_000))
         try:
             wt = make_folder(session, found, row)
@@ -186,73 +184,3 @@ def register(app: typer.Typer) -> None:
             row = by_hand(session, found, row, commit, message, result)
         ensure_worker(session)
         return told(session, session.task(found.id), f"{row.key} is {row.state}", step=row.key)
-
-
-# --- words --------------------------------------------------------------------------------------------------------
-
-
-def read_words(file: str) -> tuple[bytes, str]:
-    """Bytes and the name that messages give them.  Raises NotFound."""
-    if file == "-":
-        return sys.stdin.buffer.read(), "stdin"
-    try:
-        return Path(file).read_bytes(), file
-    except OSError as error:
-        raise NotFound(f"file {file!r}: {error.strerror}") from error
-
-
-def growth_in(
-    file: str, task: Task, plan: str | None, stage: str | None, before: str | None, after: str | None
-) -> Growth:
-    """Raises BadPlan, NotFound."""
-    from longtask.plan.growth import growth_of
-
-    text, name = read_words(file)
-    return growth_of(text, name, task, plan, folder=folder_of(file), stage=stage, before=before, after=after)
-
-
-def folder_of(file: str) -> Path:
-    """From which it names other files."""
-    return Path() if file == "-" else Path(file).parent
-
-
-def values_in(file: str) -> dict[str, Json]:
-    """A mapping in a YAML file.  Raises BadPlan, NotFound."""
-    from longtask.plan.compile import TEXT_UNDER
-    from longtask.plan.yaml import parse
-
-    text, name = read_words(file)
-    raw, _, findings = parse(text, name, text_under=TEXT_UNDER)
-    findings.raise_if_any()
-    if not isinstance(raw, dict):
-        raise BadPlan(f"{name}: write a mapping, such as `timeout: 1h`")
-    return dict(raw)
-
-
-def words_of(
-    prompt: str | None, run: str | None, timeout: str | None, retry: int | None, file: str | None
-) -> dict[str, Json]:
-    """The words of a step that were given, in a file or as options.  Raises BadPlan, NotFound."""
-    words = {} if file is None else values_in(file)
-    given = {"run": run, "timeout": timeout, "retry": retry}
-    words |= {name: value for name, value in given.items() if value is not None}
-    if prompt is not None:
-        text = read_words(prompt[1:])[0].decode("utf-8", "replace") if prompt.startswith("@") else prompt
-        agent = words.get("agent")
-        words["agent"] = {**(agent if isinstance(agent, dict) else {}), "prompt": text}
-    return words
-
-
-def outputs_of(pairs: list[str]) -> dict[str, Json] | None:
-    import json
-
-    found: dict[str, Json] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.isidentifier():
-            raise BadPlan(f"--output {pair!r}: write NAME=VALUE")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found or None

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 
 from longtask.cli.session import Session
-from longtask.core.errors import BadPlan, NotFound
+from longtask.cli.words import prompt_in
+from longtask.core.errors import BadPlan
 from longtask.core.policy import NAME_LENGTH_MAX
 
 AGENT = "LONGTASK_AGENT"
@@ -22,12 +23,7 @@ def plan_of(session: Session, prompt: str, agent: str | None, model: str | None)
     Raises BadPlan, NotFound."""
     from longtask.agents.catalog import RUNTIMES
 
-    text = prompt
-    if prompt.startswith("@"):
-        try:
-            text = Path(prompt[1:]).read_text(encoding="utf-8")
-        except OSError as error:
-            raise NotFound(f"prompt {prompt!r}: {error.strerror}") from error
+    text = prompt_in(prompt)
     if not text.strip():
         raise BadPlan("-p is empty; say what is to be done")
     runtime = agent or os.environ.get(AGENT) or _found(session)

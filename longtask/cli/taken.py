@@ -36,11 +36,16 @@ def make_folder(session: Session, task: Task, row: Step) -> Worktree | None:
     return workspace.checkout(task.id, row.key, row.attempt, base, tree, aside=aside)
 
 
-def drop_folder(session: Session, task: Task, row: Step) -> None:
+def drop_folder(session: Session, task: Task, row: Step) -> str | None:
+    """The folder stays if there are changes in it: they are nobody's yet.  None: it is gone."""
     workspace = workspace_of(session, task)
     wt = None if workspace is None else workspace.find(task.id, row.key, row.attempt)
-    if workspace is not None and wt is not None:
-        workspace.remove(wt)
+    if workspace is None or wt is None:
+        return None
+    if workspace.leftovers(wt):
+        return str(wt.path)
+    workspace.remove(wt)
+    return None
 
 
 def by_hand(

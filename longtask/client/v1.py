@@ -150,9 +150,11 @@ def steps(task: str) -> Pages[d.StepEntry]:
     return Pages(get(path("tasks", task, "steps", query={"limit": PAGE}), document))
 
 
-def step(task: str, step: str, *, values: bool = False) -> Request[d.StepDetail]:
-    """One step, and what it needs.  `values`: a result that is too large for a row is fetched too."""
-    return get(path("tasks", task, "steps", step, query={"values": values or None}), document)
+def step(task: str, step: str, *, values: bool = False, words: bool = False) -> Request[d.StepDetail]:
+    """One step, and what it needs.  `values`: a result that is too large for a row is fetched too.  `words`: and what
+    it is to do from its next attempt on, as `edit` takes it."""
+    query = {"values": values or None, "words": words or None}
+    return get(path("tasks", task, "steps", step, query=query), document)
 
 
 def attempts(task: str, step: str) -> Pages[d.Attempt]:
@@ -188,16 +190,19 @@ def skip(task: str, step: str) -> Request[d.Acted]:
 
 def add(
     task: str,
-    steps: Sequence[Mapping[str, Any]],
+    steps: Sequence[Mapping[str, Any]] | None = None,
     *,
+    stages: Sequence[Mapping[str, Any]] | None = None,
+    defaults: Mapping[str, Any] | None = None,
     stage: str | None = None,
     before: str | None = None,
     after: str | None = None,
 ) -> Request[d.Grown]:
-    """Adds steps, as a plan writes them, to a task that is under way.  `before`: a step that is to wait for them;
-    `after`: one that those without `needs` wait for.  Raises BadPlan, and then adds none."""
-    body = {"steps": list(steps), "stage": stage, "before": before, "after": after}
-    return post(path("tasks", task, "steps"), document, {k: v for k, v in body.items() if v is not None})
+    """Adds steps, as a plan writes them, to a task that is under way.  `stages`: instead of `steps`; they become needs,
+    and all enter one stage.  `before`: a step that is to wait for them; `after`: one that those without `needs` wait
+    for.  Raises BadPlan, and then adds none."""
+    body = _given(steps=steps, stages=stages, defaults=defaults, stage=stage, before=before, after=after)
+    return post(path("tasks", task, "steps"), document, body)
 
 
 def edit(task: str, step: str, words: Mapping[str, Any], *, retry: bool = False) -> Request[d.Acted]:

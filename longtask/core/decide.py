@@ -364,7 +364,7 @@ def expire(
     if lease.timeout_at is not None and lease.timeout_at <= now:
         return _failed(task, step, spec, fix, Failed(f"timeout: it ran longer than {spec.timeout_ms} ms"), now)
     if step.taken_by is not None:
-        return (e.StepReleased(step.key, step.attempt, f"{step.taken_by}'s time is over", now),)
+        return given_back(task, step, step.taken_by, f"{step.taken_by}'s time is over", now)
     gone = f"worker {lease.worker!r} is gone: its lease of attempt {lease.attempt} has ended"
     if not spec.repeatable:
         return ask_or_fail(task, step, Question.UNKNOWN, f"outcome unknown, and the step must not run twice; {gone}")
@@ -374,6 +374,21 @@ def expire(
             return ask_or_fail(task, step, Question.FAILED, reason)
         return (e.StepFailed(step.key, reason, step.attempt),)
     return (e.StepLost(step.key, step.attempt, gone, now + backoff_ms(step.losses + 1)),)
+
+
+def given_back(task: Task, step: Step, by: str, why: str, now: int) -> tuple[e.Fact, ...]:
+    """What a person has taken is what it was when they took it: ready, or failed, cancelled, or asking what it asked.
+    Else what nobody has mended would run again."""
+    if task.state is TaskState.CLOSING:
+        return (e.StepCancelled(step.key, by="closing"),)
+    was: JsonMap = (step.cause or {}).get("taken") or {}
+    if "question" in was:
+        return (e.HelpAsked(step.key, was["question"], step.attempt),)
+    if was.get("state") == S.FAILED:
+        return (e.StepFailed(step.key, was["reason"] or why),)
+    if was.get("state") == S.CANCELLED:
+        return (e.StepCancelled(step.key, by),)
+    return (e.StepReleased(step.key, step.attempt, why, now),)
 
 
 def overdue(task: Task, step: Step, now: int) -> tuple[e.Fact, ...]:

@@ -317,11 +317,13 @@ class StepWaived:
 
 @dataclass(frozen=True, slots=True)
 class StepRestored:
-    """`by` is a person's retry; None: what vetoed it was taken up again."""
+    """`by` is a person's retry; None: what vetoed it was taken up again.  `taken`: by somebody who works on it by hand;
+    what it is again when it is given back."""
 
     step: str
     because: str | None = None
     by: str | None = None
+    taken: JsonMap | None = None
 
 
 @dataclass(frozen=True, slots=True)

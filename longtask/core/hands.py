@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import events as e
-from .decide import loaded, reopened
+from .decide import given_back, loaded, reopened
 from .errors import Refused
 from .graph import SYSTEM_KINDS
 from .model import MutexView, Question, Role, Step, StepSpec, StepState, Task, TaskState, WaitingFor
@@ -35,7 +35,8 @@ def take(
     if step.kind in SYSTEM_KINDS:
         raise Refused(f"step {step.key!r} is a {step.kind} step: there is nothing to work on by hand")
     if step.state in (S.FAILED, S.CANCELLED):
-        return (*reopened(task, step, by, "take", owned_open), e.StepRestored(step.key, by=by))
+        was = {"state": str(step.state), "reason": step.reason}
+        return (*reopened(task, step, by, "take", owned_open), e.StepRestored(step.key, by=by, taken=was))
     loaded(task)
     if task.ended or task.state is TaskState.CLOSING:
         raise Refused(f"task {task.id!r} is {task.state}: nothing of it can be taken; fork it instead")
@@ -45,7 +46,8 @@ def take(
     if step.state is S.READY:
         return (claimed,)
     if step.state is S.WAITING and (step.question or {}).get("kind") in TAKEN_FROM:
-        return (e.StepWoken(step.key, {"answer": "take", "by": by}, by=by, due_at=now), claimed)
+        taken = {"answer": "take", "by": by, "taken": {"question": step.question}}
+        return (e.StepWoken(step.key, taken, by=by, due_at=now), claimed)
     if step.state is S.RUNNING and step.taken_by is not None:
         raise Refused(f"step {step.key!r} is taken by {step.taken_by} already")
     hint = {
@@ -56,11 +58,11 @@ def take(
     raise Refused(f"step {step.key!r} is {step.state}: {hint}")
 
 
-def give_back(step: Step, by: str, now: int) -> tuple[e.Fact, ...]:
-    """Whoever has taken it does not go on: it is ready again, and no budget is touched."""
+def give_back(task: Task, step: Step, by: str, now: int) -> tuple[e.Fact, ...]:
+    """Whoever has taken it does not go on: it is as it was.  Raises Refused."""
     if step.state is not S.RUNNING or step.taken_by is None:
         raise Refused(f"step {step.key!r} is {step.state}: nobody has taken it")
-    return (e.StepReleased(step.key, step.attempt, f"given back by {by}", now),)
+    return given_back(task, step, by, f"given back by {by}", now)
 
 
 def edit(task: Task, step: Step, spec: int, by: str, specs: Sequence[StepSpec], first: int) -> tuple[e.Fact, ...]:

@@ -533,7 +533,8 @@ class Draft:
         if fact.by is not None:  # a person's retry: new budgets; attempt numbers go on
             back |= {"failures": 0, "losses": 0, "rounds": 0, "conflicts": 0, "digest": None, "run": step.run + 1,
                      "commit": None, "result": None, "items": 0, "items_next": 0, "items_ended": 0,
-                     "items_failed": 0, "cause": None, "owned_verdict": Verdict.NONE}  # fmt: skip
+                     "items_failed": 0, "owned_verdict": Verdict.NONE,
+                     "cause": None if fact.taken is None else {"taken": fact.taken}}  # fmt: skip
         return back
 
     # the task

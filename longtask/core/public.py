@@ -13,7 +13,7 @@ from . import events as e
 from .model import JsonMap, Kind, StepSpec, TaskOptions, WaitingFor
 
 _ENDS_A_RUN = e.StepCompleted | e.StepDelivered | e.StepFailed | e.StepRetried | e.FixRequested
-HIDDEN = frozenset({"spec", "specs", "steps", "edges", "options", "first_spec", "more", "told", "listing", "lease_ms"})
+HIDDEN = frozenset("spec specs steps edges options first_spec more told listing lease_ms taken".split())
 
 
 def public(fact: e.Fact, stages: Sequence[str] = (), agents: Container[str] = ()) -> list[e.PublicEvent]:

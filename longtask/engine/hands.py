@@ -55,12 +55,14 @@ class Hands:
         return self._with_conditions(ref, by, act)
 
     def take(self, ref: Ref, by: str, for_ms: int = TAKEN_MS) -> Step:
-        """The step is `by`'s until it is done or given back, or `for_ms` have passed: then it is ready again."""
+        """The step is `by`'s until it is done or given back, or `for_ms` have passed: then it is what it was."""
         return self._with_conditions(ref, by, lambda w, conditions: _take(w, ref.step, by, for_ms, conditions))
 
     def give_back(self, ref: Ref, by: str) -> Step:
         with write(self._store, ref.task_id, ref.step, actor=by) as w:
-            w.add(hands.give_back(w.step(ref.step), by, w.now))
+            w.add(hands.give_back(w.task, w.step(ref.step), by, w.now))
+            if w.step(ref.step).state not in OPEN:
+                settle_quietly(w, ref.step)
             return w.step(ref.step)
 
     def done(

@@ -130,6 +130,8 @@ def _growth(raw: Json, findings: Findings, task: Task, plan: str | None) -> core
         misfits(error, Growth, raw, findings)
         findings.raise_if_any()
         raise
+    if grown.steps and grown.stages:
+        findings.add("steps: it has `stages` too; write either", ("steps",))
     for n, stage in enumerate(grown.stages):
         if stage.limits is not None:
             findings.add("limits: the stage is none of the task's; put limits on its agents", ("stages", n, "limits"))

@@ -16,6 +16,22 @@ def test_steps_are_added_and_run(client, server):
     assert client.get(f"/v1/tasks/{id}/steps/docs").json()["stage"] == 2
 
 
+def test_a_whole_plan_is_added_and_its_stages_become_needs(client, server):
+    id = submit(client, plans.running())
+    first: dict[str, object] = {"id": "c"}
+    stages = [{"name": "x", "steps": [first]}, {"name": "y", "steps": [{"id": "d", "run": "true"}]}]
+    more = {"stages": stages, "after": "b", "defaults": {"timeout": "7m"}}
+    answer = client.post(f"/v1/tasks/{id}/steps", json=more)
+    assert (answer.status_code, answer.json()["type"]) == (422, PROBLEM + "bad-plan")
+    first["run"] = "true"
+    assert client.post(f"/v1/tasks/{id}/steps", json={**more, "steps": [{"id": "e", "run": "true"}]}).status_code == 422
+    assert client.post(f"/v1/tasks/{id}/steps", json=more).json()["steps"] == ["c", "d"]
+    assert (client.get(f"/v1/tasks/{id}/steps/c").json()["needs"]) == ["b"]
+    detail = client.get(f"/v1/tasks/{id}/steps/d", params={"words": True}).json()
+    assert (detail["needs"], detail["words"]["timeout"]) == (["c"], "7m")
+    carry_to(server.parts, id, "completed")
+
+
 def test_everything_that_is_wrong_with_added_steps_is_told_and_nothing_is_added(client):
     id = submit(client, plans.running())
     answer = client.post(

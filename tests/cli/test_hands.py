@@ -90,9 +90,13 @@ def test_a_taken_step_is_given_back(failed: Shell):
     assert "taken by ann" in failed("take", "@last", "one", code=1, env={"LONGTASK_USER": "ben"}).err
     assert "is theirs" in failed("done", "@last", "one", code=1, env={"LONGTASK_USER": "ben"}).err
     failed("pause", "@last")
-    assert failed("take", "@last", "one", "--give-back").out.startswith("one is ready again")
+    assert failed("take", "@last", "one", "--give-back").out.startswith("one is failed, as it was")
     assert not folder.exists()
-    assert failed("show", "@last", "--json").json["status"] == "paused"
+    assert failed("show", "@last", "--json", code=None).json["status"] == "failed"
+    folder = Path(failed("take", "@last", "one", "--json").json["folder"])
+    (folder / "b.txt").write_text("half\n")
+    assert str(folder) in failed("take", "@last", "one", "--give-back").out
+    assert (folder / "b.txt").read_text() == "half\n"
 
 
 def test_a_failed_step_is_edited_and_taken_up_again(failed: Shell):

@@ -363,7 +363,7 @@ class Play:
         self.check()
 
     def give_back(self, key: str) -> None:
-        self._save(hands.give_back(self.rows[key], "ann", self.now))
+        self._save(hands.give_back(self.task, self.rows[key], "ann", self.now))
         self.check()
 
     def cancel_step(self, key: str) -> None:

@@ -5,7 +5,7 @@ import pytest
 from longtask.core import events
 from longtask.core.errors import BadPlan, Problem, Refused
 from longtask.core.grow import refusal, steps_in
-from longtask.core.model import Done, Expanded, Failed, Kind, StepSpec
+from longtask.core.model import Done, Expanded, Failed, Kind, StepSpec, WhenFailed
 from longtask.core.policy import REASON_LENGTH_MAX
 from tests.core.play import Play, planned
 
@@ -241,21 +241,36 @@ def test_a_taken_step_holds_no_slot_and_its_end_is_its_outcome():
     assert play.drain() == "completed"
 
 
-def test_a_step_that_failed_or_asks_is_taken_and_given_back_without_touching_a_budget():
-    play = Play([planned("a")], attended=True, specs=[StepSpec(Kind.RUN, failures_max=0)])
-    play.run("a", NO)
-    play.take("a")
-    assert (play.state("a"), play.rows["a"].attempt) == ("running", 2)
-    play.give_back("a")
-    assert (play.state("a"), play.rows["a"].failures) == ("ready", 0)
+@pytest.mark.parametrize("over", [Play.give_back, Play.expire])
+def test_what_was_taken_and_is_given_back_is_what_it_was(over):
+    play = Play([planned("a"), planned("b"), planned("c", when_failed=WhenFailed.ASK),
+                 planned("d", needs=["b"])], attended=True)  # fmt: skip
+    play.run("b", NO)
+    play.run("c", NO)
+    asked = play.rows["c"].question
+    play.settle("b")
+    play.pause()  # a person may work while the task is paused
+    for key in "abc":
+        play.take(key)
+        assert (play.state(key), play.rows[key].taken_by) == ("running", "ann")
+        over(play, key)
+    assert [play.state(key) for key in "abcd"] == ["ready", "failed", "waiting", "skipped"]
+    assert (play.rows["b"].reason, play.rows["c"].question, play.rows["c"].ask) == ("boom", asked, 2)
     with pytest.raises(Refused, match="nobody has taken it"):
-        play.give_back("a")
-    play.pause()
-    play.take("a")  # a person may work while the task is paused
-    play.expire("a")
-    assert play.state("a") == "ready", "their time is over: given back"
+        play.give_back("b")
     play.resume()
+    play.retry("b")
+    play.answer("c", "again")
     assert play.drain() == "completed"
+
+
+def test_a_cancelled_step_that_is_taken_and_given_back_is_cancelled():
+    play = Play([planned("a"), planned("b")])
+    play.cancel_step("a")
+    play.take("a")
+    play.give_back("a")
+    assert play.state("a") == "cancelled"
+    assert play.drain() == "failed"
 
 
 def test_a_cancelled_task_takes_what_a_person_has_at_once():

@@ -155,20 +155,22 @@ def test_a_taken_step_is_its_person_s_alone(world: World):
         hands(world).take(world.ref("a"), "ben")
     with pytest.raises(Refused, match="attempt 1 is not the newest"):
         world.dispatch.report(world.ref("a"), 1, Done())
-    hands(world).give_back(world.ref("a"), "ann")
+    assert str(hands(world).give_back(world.ref("a"), "ann").state) == "failed", "as it was"
+    assert world.run() == "failed"
     world.acts["a"] = [Done()]
+    world.desk.retry(world.ref("a"), "ann")
     assert world.run() == "completed"
 
 
 def test_a_taken_step_comes_back_when_its_time_is_over(world: World):
-    world.submit(step("a"), acts={"a": [NO, NO, Done()]})
+    world.submit(step("a"), step("b"), acts={"a": [NO]})
     world.run()
     hands(world).take(world.ref("a"), "ann", for_ms=60_000)
     world.later(30_000)
     assert world.state("a") == "running"
     world.later(50_000)
-    assert world.run() == "completed"
-    assert world.begun_keys() == ["a", "a"]
+    assert world.run() == "failed", "it had failed"
+    assert world.begun_keys() == ["a", "b"]
 
 
 def test_a_taken_step_holds_its_mutex_and_lets_the_task_be_cancelled(world: World):

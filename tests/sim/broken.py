@@ -398,9 +398,23 @@ MUTANTS = (
     Mutant(
         "what a person has is lost like a worker's",
         DECIDE,
-        "    if step.taken_by is not None:\n        return (e.StepReleased(",
-        "    if False:\n        return (e.StepReleased(",
+        "    if step.taken_by is not None:\n        return given_back(",
+        "    if False:\n        return given_back(",
         HANDS,
+    ),
+    Mutant(
+        "what had failed runs again when it is given back",
+        DECIDE,
+        '    if was.get("state") == S.FAILED:',
+        "    if False:",
+        HANDS,
+    ),
+    Mutant(
+        "what has asked runs again when it is given back",
+        DECIDE,
+        '    if "question" in was:',
+        "    if False:",
+        HANDS | {"acts": ("fail",)},
     ),
     Mutant(
         "a person takes a slot",

@@ -18,10 +18,10 @@ from starlette.types import Receive, Scope, Send
 from longtask.api import etags
 from longtask.api.access.caller import Caller
 from longtask.api.access.policy import ARCHIVE_TYPES
+from longtask.api.bytes import BYTES, CONTENT, RANGE_HEADERS, RANGED, check_range, guarded
 from longtask.api.documents import acts
 from longtask.api.documents.shape import answers
 from longtask.api.problems import Document, Problem
-from longtask.api.routes.artifacts import BYTES, CONTENT, RANGE_HEADER, check_range, guarded
 from longtask.api.server import Server
 from longtask.api.sight import Operator, TaskName, Viewer, seen_task
 from longtask.archive.importing import Imported
@@ -71,12 +71,8 @@ def router(server: Server) -> APIRouter:
     @routes.get(
         "/tasks/{task}/archive",
         response_class=Response,
-        responses={
-            200: {"description": "All bytes.", "content": CONTENT},
-            206: {"description": "The range that was asked for.", "content": CONTENT},
-            304: etags.UNCHANGED,
-        },
-        openapi_extra={"parameters": [etags.IF_NONE_MATCH, RANGE_HEADER]},
+        responses=RANGED,
+        openapi_extra=RANGE_HEADERS,
     )
     def export_task(caller: Viewer, request: Request, task: TaskName) -> Response:
         """The archive of a task that has ended: plan, journal, output, artifacts and commits, as one file.
@@ -90,8 +86,7 @@ def router(server: Server) -> APIRouter:
             file = Path(name)
             try:
                 made = make_exporter(server.parts).write(found.id, file)
-                headers = guarded(f"{handle(found)}.longtask.tar.gz")
-                headers |= {"ETag": etags.etag(made.sha256), "Cache-Control": "private, no-cache"}
+                headers = guarded(f"{handle(found)}.longtask.tar.gz", made.sha256)
                 unchanged = etags.matches(request, made.sha256)
                 if not unchanged:
                     check_range(request, made.size_bytes)

@@ -1,20 +1,15 @@
-"""Artifacts: bytes that steps have made.
+"""Artifacts: bytes that steps have made."""
 
-They come from whoever wrote the plan, and a browser must never run them under the server's own name: they are sent as
-a file to be kept, of a type that is not guessed, and without the right to load or run anything.
-"""
-
-import re
 from typing import Annotated
-from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from longtask.api import etags
+from longtask.api.bytes import BYTES, RANGE_HEADERS, RANGED, check_range, guarded
 from longtask.api.documents.code import ArtifactPage
 from longtask.api.documents.shape import answers
-from longtask.api.problems import Document, Problem
+from longtask.api.problems import Document
 from longtask.api.server import Server
 from longtask.api.sight import NAME_MAX, TaskName, Viewer, page, seen_task
 from longtask.core.errors import NotFound
@@ -25,16 +20,6 @@ SAFE_TYPES = frozenset(
     "application/json application/pdf application/zip application/gzip text/plain text/csv text/markdown text/x-diff "
     "image/png image/jpeg image/gif image/webp".split()
 )
-BYTES = "application/octet-stream"
-CONTENT = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
-RANGE_HEADER = {
-    "name": "Range",
-    "in": "header",
-    "description": "A range of bytes; several at once are answered with all of them.",
-    "schema": {"type": "string"},
-    "example": "bytes=0-1023",
-}
-RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
 def router(server: Server) -> APIRouter:
@@ -56,12 +41,8 @@ def router(server: Server) -> APIRouter:
     @routes.get(
         "/tasks/{task}/artifacts/{name:path}",
         response_class=Response,
-        responses={
-            200: {"description": "All bytes.", "content": CONTENT},
-            206: {"description": "The range that was asked for.", "content": CONTENT},
-            304: etags.UNCHANGED,
-        },
-        openapi_extra={"parameters": [etags.IF_NONE_MATCH, RANGE_HEADER]},
+        responses=RANGED,
+        openapi_extra=RANGE_HEADERS,
     )
     def fetch_artifact(
         caller: Viewer,
@@ -80,7 +61,7 @@ def router(server: Server) -> APIRouter:
             which = f"{name!r}" + (f" with digest {digest!r}" if digest is not None and entries else "")
             raise NotFound(f"task {task!r} has no artifact {which}; list them: GET /v1/tasks/{found.id}/artifacts")
         entry = fitting[-1]
-        headers = guarded(name) | {"ETag": etags.etag(entry.digest), "Cache-Control": "private, no-cache"}
+        headers = guarded(name, entry.digest)
         if etags.matches(request, entry.digest):
             return Response(status_code=304, headers=headers)
         check_range(request, entry.size_bytes)
@@ -89,35 +70,3 @@ def router(server: Server) -> APIRouter:
         return FileResponse(path, headers=headers, media_type=entry.media_type if kind in SAFE_TYPES else BYTES)
 
     return routes
-
-
-def guarded(name: str) -> dict[str, str]:
-    file = name.rpartition("/")[2] or "artifact"
-    plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\%;' else "_" for c in file)
-    return {
-        "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(file, safe='')}",
-        "X-Content-Type-Options": "nosniff",
-        "Content-Security-Policy": "default-src 'none'; sandbox",
-    }
-
-
-def check_range(request: Request, size_bytes: int) -> None:
-    """One range of bytes is served; what is written otherwise, or as several, is passed over (RFC 9110, 14.2).
-
-    Raises Problem 416."""
-    text = request.headers.get("range")
-    if text is None:
-        return
-    found = RANGE.fullmatch(text.strip())
-    if found is None or not (found[1] or found[2]) or (found[1] and found[2] and int(found[2]) < int(found[1])):
-        request.scope["headers"] = [pair for pair in request.scope["headers"] if pair[0] != b"range"]
-        return
-    satisfiable = int(found[1]) < size_bytes if found[1] else int(found[2]) > 0 and size_bytes > 0
-    if not satisfiable:
-        raise Problem(
-            416,
-            "range",
-            "the range lies outside",
-            f"{text!r} of {size_bytes:,} bytes",
-            headers={"Content-Range": f"bytes */{size_bytes}"},
-        )

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from longtask.api import etags
 from longtask.api.access.caller import Caller
+from longtask.api.bytes import WHOLE, guarded
 from longtask.api.documents.code import Changes, FilePage
 from longtask.api.documents.shape import answers
 from longtask.api.problems import Document
-from longtask.api.routes.artifacts import CONTENT, guarded
 from longtask.api.server import Server
 from longtask.api.sight import NAME_MAX, Limit, TaskName, Viewer, page, seen_step, seen_task
 from longtask.core.model import Task
@@ -82,7 +82,7 @@ def _files(routes: APIRouter, server: Server) -> None:
     @routes.get(
         "/tasks/{task}/files/{path:path}",
         response_class=Response,
-        responses={200: {"description": "All bytes.", "content": CONTENT}, 304: etags.UNCHANGED},
+        responses=WHOLE,
         openapi_extra={"parameters": [etags.IF_NONE_MATCH]},
     )
     def fetch_file(
@@ -99,7 +99,7 @@ def _files(routes: APIRouter, server: Server) -> None:
         """
         found, commit = seen(caller, task, at)
         entry = readable(workspace(found.workspace_id).file(commit, path))
-        headers = guarded(path) | {"ETag": etags.etag(entry.blob), "Cache-Control": "private, no-cache"}
+        headers = guarded(path, entry.blob)
         if etags.matches(request, entry.blob):
             return Response(status_code=304, headers=headers)
         content = workspace(found.workspace_id).content(entry.blob)

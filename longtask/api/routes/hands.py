@@ -20,10 +20,17 @@ Words = dict[str, Any]  # of a step, as a plan writes them
 
 
 class Growth(Body):
-    steps: Annotated[list[Words], Field(max_length=GROWTH_MAX)] = Field(
+    steps: Annotated[list[Words], Field(max_length=GROWTH_MAX)] | None = Field(
+        default=None,
         description="Steps as a plan writes them; each may need steps of the task and those above it.",
         examples=[[{"id": "docs", "run": "make docs", "needs": ["backend"]}]],
     )
+    stages: Annotated[list[Words], Field(max_length=GROWTH_MAX)] | None = Field(
+        default=None,
+        description="Instead of `steps`: stages as a plan writes them.  They become needs: all enter one stage.",
+        examples=[[{"name": "docs", "steps": [{"id": "docs", "run": "make docs"}]}]],
+    )
+    defaults: Words | None = Field(default=None, description="Of the new steps; null: those of the task's plan.")
     stage: str | None = Field(
         default=None, max_length=NAME_MAX, description="The stage that they enter; null: the one under way."
     )

@@ -11,9 +11,9 @@ from fastapi.responses import FileResponse
 
 from longtask import __version__
 from longtask.api.access.caller import Caller, Role, needs
+from longtask.api.bytes import CONTENT, guarded
 from longtask.api.documents.shape import answers
 from longtask.api.problems import Document, Problem
-from longtask.api.routes.artifacts import CONTENT, guarded
 from longtask.api.server import Server
 from longtask.api.sight import StepKey
 from longtask.api.workers import shapes

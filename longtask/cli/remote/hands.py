@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from longtask.cli import hands
 from longtask.cli.fork import say_foreseen
 from longtask.cli.remote.act import _told
 from longtask.cli.session import Session
+from longtask.cli.words import growth_words, words_of
 from longtask.client.client import Client
-from longtask.core.errors import BadPlan
 from longtask.core.model import Json
 
 
@@ -15,16 +14,7 @@ def add(
     session: Session, client: Client, task: str, file: str, stage: str | None, before: str | None, after: str | None
 ) -> int:
     session.outside_only("add")
-    from longtask.plan.growth import words_of
-
-    raw = words_of(*hands.read_words(file), hands.folder_of(file))
-    if not isinstance(raw.get("steps"), list):
-        raise BadPlan(
-            f"{file}: write `steps:`, a list of steps as a plan has them; stages are added beside the database"
-        )
-    said = {"stage": stage, "before": before, "after": after}
-    place = {word: value or raw.get(word) for word, value in said.items()}
-    grown = client.add(task, raw["steps"], **place)
+    grown = client.add(task, **growth_words(file, stage, before, after))
     helps = session.command("show", grown["handle"])
     return _told(session, grown, f"{grown['handle']}: added {', '.join(grown['steps'])}; see: {helps}")
 
@@ -45,6 +35,6 @@ def edit(
     if dry_run:
         return say_foreseen(session, client.foresee(task, step, "edit"))
     session.outside_only("edit")
-    words: dict[str, Json] = hands.words_of(prompt, run, timeout, retry, file)
+    words: dict[str, Json] = words_of(prompt, run, timeout, retry, file)
     acted = client.edit(task, step, words, retry=again)
     return _told(session, acted, f"{step} is edited")

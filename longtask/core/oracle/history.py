@@ -86,6 +86,8 @@ class Known:
     commit: str | None = None
     benign: bool = False
     taken: bool = False
+    was: str = ""  # of a step that a person has taken: what it was before, if it was not ready
+    asked: JsonMap = field(default_factory=dict)  # by the machine, the last time
     behind: str | None = None  # the fix or conflict step that it waits for
 
 
@@ -297,6 +299,7 @@ class _Walker:
         self._code(key, step, fact)
         _budgets(step, fact)
         _wait(self, key, step, fact)
+        _hands(self, key, step, fact)
         if isinstance(fact, e.StepExpanded):
             self._expanded(key, step, fact)
         if isinstance(fact, e.StepRetired):
@@ -406,6 +409,24 @@ def _budgets(step: Known, fact: e.Fact) -> None:
         step.run += 1
     if isinstance(fact, e.StepClaimed):
         step.attempt = fact.attempt
+
+
+def _hands(walker: _Walker, key: str, step: Known, fact: e.Fact) -> None:
+    """What a person has taken and gives back is what it was, and asks what it asked."""
+    if isinstance(fact, e.StepRestored):
+        step.was = step.state if fact.taken is not None else ""
+    elif isinstance(fact, e.StepWoken):
+        step.was = "waiting" if fact.cause.get("answer") == "take" else ""
+    elif isinstance(fact, e.StepClaimed) and fact.by is None:
+        step.was = ""
+    elif step.state == "running" and step.taken and isinstance(fact, e.StepReleased | e.StepFailed | e.HelpAsked):
+        back = MOVES[type(fact)][1]
+        if back != (step.was or "ready"):
+            walker.wrong("hands", f"{key!r} was {step.was or 'ready'} when it was taken, and is given back {back}")
+        if isinstance(fact, e.HelpAsked) and fact.question != step.asked:
+            walker.wrong("hands", f"{key!r} is given back, and asks something else than before")
+    if isinstance(fact, e.HelpAsked):
+        step.asked = fact.question
 
 
 def _wait(walker: _Walker, key: str, step: Known, fact: e.Fact) -> None:

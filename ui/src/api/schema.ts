@@ -2621,9 +2621,34 @@ export interface components {
              *       }
              *     ]
              */
-            steps: {
+            steps?: {
                 [key: string]: unknown;
-            }[];
+            }[] | null;
+            /**
+             * Stages
+             * @description Instead of `steps`: stages as a plan writes them.  They become needs: all enter one stage.
+             * @example [
+             *       {
+             *         "name": "docs",
+             *         "steps": [
+             *           {
+             *             "id": "docs",
+             *             "run": "make docs"
+             *           }
+             *         ]
+             *       }
+             *     ]
+             */
+            stages?: {
+                [key: string]: unknown;
+            }[] | null;
+            /**
+             * Defaults
+             * @description Of the new steps; null: those of the task's plan.
+             */
+            defaults?: {
+                [key: string]: unknown;
+            } | null;
             /**
              * Stage
              * @description The stage that they enter; null: the one under way.

@@ -1,11 +1,12 @@
 import { fireEvent, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test } from "vitest";
+import type { Growth } from "@/api/documents";
 import { expectAccessible } from "@/testing/axe";
 import { answerWith, show } from "@/testing/render";
 import { aStep, aTree, TASK } from "@/testing/samples";
 import { TaskActs } from "../TaskActs";
-import { growthIn, placesIn } from "./growth";
+import { countOf, growthIn, placesIn } from "./growth";
 
 const TREE = aTree(
   [
@@ -98,6 +99,8 @@ test("a text that is no list of steps is not sent", async () => {
   expect(within(dialog).getByRole<HTMLButtonElement>("button", { name: "Add steps" }).disabled).toBe(true);
   expect(growthIn('{"id": "docs", "run": "x"}').growth).toEqual({ steps: [{ id: "docs", run: "x" }] });
   expect(growthIn('{"steps": [], "stage": "release"}').growth).toEqual({ steps: [], stage: "release" });
+  const staged = growthIn('{"stages": [{"name": "a", "steps": [{"id": "x"}, {"id": "y"}]}]}').growth;
+  expect(countOf(staged as Growth)).toBe(2);
   expect(growthIn("7").growth).toBeNull();
   expect(placesIn(TREE, "release").before).toEqual(["publish"]);
 });

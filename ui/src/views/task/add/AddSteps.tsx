@@ -8,7 +8,7 @@ import { TextField } from "@/parts/Field";
 import { useKept } from "@/parts/kept";
 import { t } from "@/texts/texts";
 import { Choice } from "./Choice";
-import { growthIn, placesIn } from "./growth";
+import { countOf, growthIn, placesIn } from "./growth";
 
 type Props = { task: TaskTree; onClose: () => void };
 
@@ -25,10 +25,10 @@ export function AddSteps({ task, onClose }: Props) {
       await addSteps(task.id, value);
       setText("");
     },
-    ({ steps }) => t.hands.added(steps.length),
+    (value) => t.hands.added(countOf(value)),
   );
   const value: Growth = {
-    ...(growth ?? { steps: [] }),
+    ...growth,
     ...(stage && { stage }),
     ...(places.before.includes(before) && { before }),
     ...(places.after.includes(after) && { after }),
@@ -40,7 +40,7 @@ export function AddSteps({ task, onClose }: Props) {
       word={t.hands.add}
       act={act}
       value={value}
-      ready={growth !== null && growth.steps.length > 0}
+      ready={growth !== null && countOf(growth) > 0}
       wide
       onClose={onClose}
     >

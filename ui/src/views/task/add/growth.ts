@@ -1,10 +1,10 @@
 /** Steps that somebody writes, and where they may enter a task. */
-import { OVER, type Growth, type TaskTree } from "@/api/documents";
+import { OVER, type Growth, type TaskTree, type Words } from "@/api/documents";
 import { t } from "@/texts/texts";
 
 export type Read = { growth: Growth; wrong: null } | { growth: null; wrong: string };
 
-/** A list of steps, one step, or an object with `steps`.  `wrong`: why it is none; "" of nothing written. */
+/** A list of steps, one step, or an object with `steps` or `stages`.  `wrong`: why it is none; "" of nothing written. */
 export function growthIn(text: string): Read {
   if (text.trim() === "") return { growth: null, wrong: "" };
   let found: unknown;
@@ -15,10 +15,19 @@ export function growthIn(text: string): Read {
   }
   if (Array.isArray(found)) return { growth: { steps: found }, wrong: null };
   if (typeof found === "object" && found !== null) {
-    if ("steps" in found && Array.isArray(found.steps)) return { growth: found as Growth, wrong: null };
-    if ("id" in found) return { growth: { steps: [found as Growth["steps"][number]] }, wrong: null };
+    if (lists(found, "steps") || lists(found, "stages")) return { growth: found as Growth, wrong: null };
+    if ("id" in found) return { growth: { steps: [found as Words] }, wrong: null };
   }
   return { growth: null, wrong: t.hands.noSteps };
+}
+
+function lists(found: object, word: string): boolean {
+  return word in found && Array.isArray(found[word as keyof typeof found]);
+}
+
+export function countOf({ steps, stages }: Growth): number {
+  const all = stages?.flatMap((stage) => (Array.isArray(stage.steps) ? (stage.steps as unknown[]) : []));
+  return (steps ?? all ?? []).length;
 }
 
 export type Places = { stages: readonly string[]; before: readonly string[]; after: readonly string[] };
