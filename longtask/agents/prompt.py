@@ -54,6 +54,16 @@ step is an object with
   of the task; without it a step waits for the stages before its own
 - timeout (optional): such as "30m"; retry (optional): how often to try again
 
+Much of one kind is one step with for_each and task, a plan of its own for each item:
+
+{{"id": "each", "needs": ["list"], "for_each": "${{{{ steps.list.outputs.modules }}}}", "task": {{
+  "inputs": {{"module": "${{{{ item }}}}"}},
+  "plan": {{"inputs": {{"module": "string"}}, "steps": [
+    {{"id": "move", "agent": {{"prompt": "Move ${{{{ inputs.module }}}}."}}}}]}}}}}}
+
+for_each may be a list, too, and "plan" the path of a file in the repository that holds it, also one that you have
+written.
+
 Agents see the repository, not this conversation: write into each prompt all that it has to know. What is wrong with the
 list comes back to you."""
 

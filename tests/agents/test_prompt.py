@@ -1,6 +1,10 @@
 """The opening of a run holds all that it must know, and nothing is unbounded."""
 
+import json
+
 from longtask.agents.prompt import FAILURE_CHARS_MAX, compose, news_of
+from longtask.core.model import Kind, Task, TaskOptions
+from longtask.plan.growth import growth_from
 
 
 def test_a_plain_step_is_told_its_prompt_and_nothing_else():
@@ -34,3 +38,13 @@ def test_a_cause_without_words_is_no_news():
     assert news_of({"deadline": 17}) is None
     assert news_of({"answer": "again", "by": "ana"}) is None
     assert news_of({"signal": "ci.completed", "payload": {"ok": True}}) == 'answered: ci.completed:\n> {"ok": true}'
+
+
+def test_the_example_that_a_planner_is_told_is_a_step_of_the_language():
+    text = compose("Plan it.", outputs={"steps": "list"}, plans={"steps_max": 3})
+    assert "at most 3 of them" in text
+    example = json.loads(text[text.index('{"id": "each"') : text.index("for_each may be a list")])
+    listing = {"id": "list", "run": "ls", "outputs": {"modules": "list"}}
+    plan = "longtask: 1\nname: t\ndefaults: {agent: {runtime: codex}}\nsteps: [{id: a, run: x}]"
+    growth = growth_from([listing, example], Task("t", "t", TaskOptions()), plan)
+    assert [step.kind for step in growth.planned] == [Kind.RUN, Kind.FOR_EACH]
