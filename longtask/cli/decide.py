@@ -14,6 +14,7 @@ from longtask.cli.fork import foresee
 from longtask.cli.help import commands
 from longtask.cli.paint import SGR
 from longtask.cli.session import TASK, Session, one_asking
+from longtask.core.decide import RAISE_STAGE
 from longtask.core.errors import Refused
 from longtask.core.model import JsonMap, Question, Step, Task
 from longtask.engine.desk import Superseded
@@ -140,8 +141,9 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option(metavar="TEXT", help="only if this is the digest of what is shown")
         ] = None,
         text: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="a word for the record")] = "",
+        stage: Annotated[bool, typer.Option("--stage", help="raise the limit for all steps of the stage")] = False,
     ) -> int:
-        """Say yes to what a step asks; to a question of the machine: accept it as done.
+        """Say yes to what a step asks; to a question of the machine: accept it as done, or raise the limit.
 
         Examples:
             longtask approve @last
@@ -149,7 +151,7 @@ def register(app: typer.Typer) -> None:
         """
         session: Session = ctx.obj
         session.outside_only("approve")
-        return _decide(session, task, step, True, text, digest)
+        return _decide(session, task, step, True, text, digest, stage=stage)
 
     @command()
     def reject(
@@ -177,11 +179,13 @@ def register(app: typer.Typer) -> None:
         return _decide(session, task, step, False, reason, digest)
 
 
-def _decide(session: Session, name: str, key: str | None, yes: bool, text: str, digest: str | None) -> int:
+def _decide(
+    session: Session, name: str, key: str | None, yes: bool, text: str, digest: str | None, *, stage: bool = False
+) -> int:
     task = session.task(name)
     step = one_asking(session, task, key)
     fitting = reasons.answers(step) if step.question else None
-    word = word_for(session, handle(task), step.key, fitting, yes, text)
+    word = word_for(session, handle(task), step.key, fitting, yes, text, stage=stage)
     ref = Ref(task.id, step.key)
     try:
         row = session.parts.desk.answer(ref, word, session.me, ask=step.ask or None, digest=digest, text=text)
@@ -196,18 +200,24 @@ def _decide(session: Session, name: str, key: str | None, yes: bool, text: str, 
     return 0
 
 
-def word_for(session: Session, task: str, key: str, answers: Sequence[str] | None, yes: bool, text: str) -> str:
+def word_for(
+    session: Session, task: str, key: str, answers: Sequence[str] | None, yes: bool, text: str, *, stage: bool = False
+) -> str:
     """The answer that a yes or a no is.  `answers`: those that fit; None: it asks nothing.  Raises Refused."""
     approval = answers is None or "approve" in answers  # else it is a question of the machine
     word = ("approve" if yes else "reject") if approval else ("accept" if yes else "give_up")
     if answers is None:
         return word
+    if stage:
+        if RAISE_STAGE not in answers:
+            raise Refused(f"step {key!r} does not ask about the limit of a stage; leave out --stage")
+        return RAISE_STAGE
     if yes and "raise" in answers:
         return "raise"
     if approval and not yes and not text:
         raise Refused(f"step {key!r}: rejecting takes a reason, so that somebody can act on it: -m REASON")
     if word not in answers:
-        fit = [session.command(reasons.COMMAND_OF[a], task, key) for a in answers if a in reasons.COMMAND_OF]
+        fit = reasons.commands_of(session.command, answers, task, key)
         raise Refused(
             f"step {key!r}: `{'approve' if yes else 'reject'}` is no answer to it; what fits: {', '.join(fit)}"
         )

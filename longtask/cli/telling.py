@@ -72,7 +72,8 @@ def _public(task: Task, name: str, fields: Mapping[str, Any]) -> tuple[str, str,
 
 def _text(task: Task, name: str, fields: dict[str, Any]) -> str:
     if name == "budget.near":
-        return near_limit(task, fields["which"], fields["used"], fields["limit"], step="step" in fields)
+        of = {"step": "step" in fields, "stage": "stage" in fields}
+        return near_limit(task, fields["which"], fields["used"], fields["limit"], **of)
     question = fields.get("question")
     if isinstance(question, dict):
         if question.get("name"):

@@ -49,7 +49,7 @@ from .model import (
     WhenFailed,
 )
 from .policy import DEPTH_MAX, LEASE_MS, ROUNDS_MAX, TIMEOUT_SLACK_MS, backoff_ms
-from .spending import reached
+from .spending import reached, stage_spent_up
 
 S = StepState
 
@@ -59,10 +59,11 @@ ANSWERS: dict[Question, tuple[str, ...]] = {
     Question.FAILED: ("again", "accept", "give_up"),
     Question.NO_FIX: ("again", "accept", "give_up"),
     Question.CONFLICT: ("resolve", "again", "give_up"),  # accepting would complete a step whose commit is on no branch
-    Question.LIMIT: ("raise", "give_up"),
+    Question.LIMIT: ("raise", "give_up"),  # of a stage's limit: RAISE_STAGE too
     Question.PLAN: ("approve", "reject"),  # a rejected planner plans anew, with the reviewer's words
 }
 
+RAISE_STAGE = "raise_stage"  # for all its steps, where "raise" is for the one that is asked about
 STOP_CANCEL = "cancel"  # the one stop after which an attempt cannot complete any more
 STOP_BUDGET = "budget"  # agents give back at their next turn; what costs nothing runs on
 STOP_PAUSE = "pause"  # whatever runs gives back
@@ -185,7 +186,7 @@ def finish(
         case Released() | Stopped():
             if closing:
                 return (e.StepCancelled(step.key, by="closing"),)
-            if stop == STOP_LIMIT:
+            if stop == STOP_LIMIT and (spec.body.get("limits") or stage_spent_up(task, step)):
                 return ask_or_fail(task, step, Question.LIMIT, reached(task, step, spec))
             reason = outcome.reason if isinstance(outcome, Released) else (stop or "stopped")
             return (e.StepReleased(step.key, attempt, reason, now),)
@@ -241,8 +242,19 @@ def ask_or_fail(
     answers = ANSWERS[kind]
     if step.commit is not None:
         answers = tuple(a for a in answers if a != "accept")
-    question = {"kind": str(kind), "reason": reason, "answers": list(answers)}
+    question: JsonMap = {"kind": str(kind), "reason": reason, "answers": list(answers)}
+    if kind is Question.LIMIT and stage_spent_up(task, step):
+        question = {**question, "answers": ["raise", RAISE_STAGE, "give_up"], "stage": step.stage}
     return (e.HelpAsked(step.key, question, attempt),)
+
+
+def stage_raised(task: Task, step: Step, by: str, now: int) -> tuple[e.Fact, ...]:
+    """Somebody has raised the limits of a stage while another step was asked about: one that asks for no more than that
+    goes on as well."""
+    asks = step.state is S.WAITING and step.waiting_for is WaitingFor.USER and (step.question or {}).get("stage")
+    if not asks or stage_spent_up(task, step):
+        return ()
+    return (e.StepWoken(step.key, {"answer": "stage_raised", "by": by}, by=by, due_at=now),)
 
 
 def owned_step(step: Step, role: Role, number: int, spec_number: int, spec: StepSpec) -> tuple[e.NewStep, Edge]:
@@ -467,6 +479,9 @@ def answer(
         return (e.StepWoken(step.key, {"answer": "again", "by": by, "text": text}, by=by, due_at=now),)
     if word == "give_up":
         return (e.StepFailed(step.key, _given_up(by, text), by=by),)
+    if word == RAISE_STAGE:
+        raised = e.BudgetRaised(by, stage=question["stage"])
+        return (raised, e.StepWoken(step.key, {"answer": word, "by": by, "text": text}, by=by, due_at=now))
     if word == "accept":
         return (e.StepCompleted(step.key, step.attempt, by=by),)
     return (e.StepWoken(step.key, {"answer": word, "by": by, "text": text}, by=by, due_at=now),)

@@ -392,15 +392,18 @@ class BudgetRaised:
     micros: int | None = None
     tokens: int | None = None
     active_ms: int | None = None
+    stage: int | None = None  # from 1: all limits of that stage, once more by what the plan says; then no others
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetNear:
-    """Of a limit of the task.  `which`: `tokens`, `micros` or `active_ms`, the unit of `used` and `limit`."""
+    """Of a limit of the task, or of one of its stages.  `which`: `tokens`, `micros` or `active_ms`, the unit of `used`
+    and `limit`."""
 
     which: str
     used: int
     limit: int
+    stage: int | None = None  # from 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -567,6 +567,10 @@ class Draft:
                 }
                 if task.options.stage_limits:
                     changes["stage_spent"] = _stage_spent(task, self.step(fact.step).stage, fact)
+            case e.BudgetRaised(stage=int(stage)):
+                raises = list(task.stage_raises or (0,) * len(task.options.stage_limits))
+                raises[stage - 1] += 1
+                changes["stage_raises"] = tuple(raises)
             case e.BudgetRaised():
                 changes |= {
                     "budget_micros": task.budget_micros if fact.micros is None else fact.micros,

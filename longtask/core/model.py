@@ -325,6 +325,7 @@ class Task(NamedTuple):
     spent_tokens: int = 0
     unpriced: bool = False  # some usage had no price
     stage_spent: tuple[tuple[int, int], ...] = ()  # (tokens, micros) by stage, where stages have limits
+    stage_raises: tuple[int, ...] = ()  # by stage, how often people have raised its limits; (): never
     budget_micros: int | None = None
     budget_tokens: int | None = None
     exceeded: str | None = None  # a limit that no counter shows (`active`)

@@ -69,6 +69,9 @@ def _of_fact(fact: e.Fact, stages: Sequence[str]) -> list[e.PublicEvent]:
         case e.StepCompleted() | e.StepDelivered() | e.StepFailed():
             made = [e.PublicEvent("artifact.created", {"step": fact.step, **a}) for a in fact.artifacts]
             return [*made, *_named(fact)]
+        case e.BudgetNear(stage=int(number)) | e.BudgetRaised(stage=int(number)):
+            shown = {**_fields(fact), "stage": _stage_name(number, stages), "number": number}
+            return [e.PublicEvent(e.PUBLIC[type(fact).__name__], shown)]
         case e.StepMerged():
             return [e.PublicEvent("step.completed", _fields(fact))]
     return _named(fact)
@@ -80,8 +83,11 @@ def _named(fact: e.Fact) -> list[e.PublicEvent]:
 
 
 def _stage(word: str, number: int, stages: Sequence[str], **more: object) -> e.PublicEvent:
-    name = stages[number - 1] if number <= len(stages) else str(number)
-    return e.PublicEvent(f"stage.{word}", {"stage": name, "number": number, **more})
+    return e.PublicEvent(f"stage.{word}", {"stage": _stage_name(number, stages), "number": number, **more})
+
+
+def _stage_name(number: int, stages: Sequence[str]) -> str:
+    return stages[number - 1] if number <= len(stages) else str(number)
 
 
 def _fields(fact: e.Fact) -> JsonMap:

@@ -15,12 +15,14 @@ from .policy import NEAR_PERCENT
 Amounts = Mapping[str, int]
 
 
-def recorded(task: Task, usage: e.UsageRecorded) -> tuple[e.Fact, ...]:
-    """The usage, and of the task's limits those that it comes near."""
+def recorded(task: Task, stage: int, usage: e.UsageRecorded) -> tuple[e.Fact, ...]:
+    """The usage, of a step of that stage, and of the task's and the stage's limits those that it comes near."""
     limits = {"tokens": task.budget_tokens, "micros": task.budget_micros}
     before = {"tokens": task.spent_tokens, "micros": task.spent_micros}
     more = {"tokens": usage.tokens_in + usage.tokens_out, "micros": usage.micros or 0}
-    return (usage, *(e.BudgetNear(*near) for near in nearing(limits, before, more)))
+    of_task = (e.BudgetNear(*near) for near in nearing(limits, before, more))
+    of_stage = nearing(stage_limits(task, stage), stage_spent(task, stage), more)
+    return (usage, *of_task, *(e.BudgetNear(*near, stage) for near in of_stage))
 
 
 def near_limits(step: Step, spec: StepSpec, before: Amounts, more: Amounts) -> tuple[e.Fact, ...]:
@@ -47,23 +49,30 @@ def spent_up(spec: StepSpec, raises: int, spent: Amounts) -> bool:
 
 
 def stage_spent_up(task: Task, step: Step) -> bool:
-    """Whether the stage has spent so much that the step is to be stopped.  A person raises it for one step at a time:
-    each answers for what it goes on to spend."""
-    spent = dict(zip(("tokens", "micros"), (task.stage_spent or ((0, 0),) * step.stage)[step.stage - 1], strict=True))
-    return any(spent[name] >= limit for name, limit in _of_stage(task, step).items())
+    """Whether the stage has spent so much that the step is to be stopped.  A person raises it for all of them, or for
+    one step alone, which goes on while the others stand."""
+    spent = stage_spent(task, step.stage)
+    return any(spent[name] >= limit for name, limit in stage_limits(task, step.stage, step.raises).items())
 
 
-def _of_stage(task: Task, step: Step) -> dict[str, int]:
-    limits = task.options.stage_limits[step.stage - 1] if task.options.stage_limits else {}
-    return {name: limit * (1 + step.raises) for name, limit in limits.items()}
+def stage_spent(task: Task, stage: int) -> dict[str, int]:
+    tokens, micros = task.stage_spent[stage - 1] if task.stage_spent else (0, 0)
+    return {"tokens": tokens, "micros": micros}
+
+
+def stage_limits(task: Task, stage: int, own: int = 0) -> dict[str, int]:
+    """Each time that people raise such a limit, it grows by itself.  `own`: so often for the one step that is asked
+    about."""
+    raises = own + (task.stage_raises[stage - 1] if task.stage_raises else 0)
+    limits = task.options.stage_limits[stage - 1] if task.options.stage_limits else {}
+    return {name: limit * (1 + raises) for name, limit in limits.items()}
 
 
 def reached(task: Task, step: Step, spec: StepSpec) -> str:
     """Which limit an agent was stopped at, in words."""
     if stage_spent_up(task, step):
-        return (
-            f"the limit of stage {task.options.stages[step.stage - 1]!r} is reached: {_worded(_of_stage(task, step))}"
-        )
+        limits = _worded(stage_limits(task, step.stage, step.raises))
+        return f"the limit of stage {task.options.stages[step.stage - 1]!r} is reached: {limits}"
     return "its limit is reached: " + _worded(_money_and_tokens(spec, step.raises))
 
 

@@ -216,6 +216,13 @@ class Desk:
 
     # --- answers and signals --------------------------------------------------------------------------------------
 
+    def _go_on(self, task_id: str, stage: int, by: str) -> None:
+        """All that ask about the limit of a stage which was raised, each by itself: one that is missed asks still."""
+        for id, asking in self._store.asking(task_id=task_id, limit=BATCH_MAX):
+            if asking.stage == stage:
+                with suppress(Refused), write(self._store, id, asking.key, actor=by) as w:
+                    w.add(decide.stage_raised(w.task, w.step(asking.key), by, w.now))
+
     def answer(
         self,
         ref: Ref,
@@ -257,6 +264,8 @@ class Desk:
             if w.step(ref.step).state not in OPEN:
                 settle_quietly(w, ref.step)
             answered = w.step(ref.step)
+        if word == decide.RAISE_STAGE:
+            self._go_on(ref.task_id, answered.stage, by)
         if (answered.cause or {}).get("superseded"):  # that is recorded; the decision is not
             raise Superseded(
                 f"step {ref.step!r}: the code has moved since it was shown; {word!r} does not count, it is asked anew"

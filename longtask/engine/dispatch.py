@@ -173,8 +173,8 @@ class Dispatch:
     def _spend(self, w: Writing, key: str, run: int, row: JournalRow) -> None:
         within = w.task.within_budget
         usage = UsageRecorded(key, row.attempt, row.tokens_in, row.tokens_out, row.micros, row.name or None)
-        w.add(spending.recorded(w.task, usage))
         step = w.step(key)
+        w.add(spending.recorded(w.task, step.stage, usage))
         spec = w.spec(step)
         if spending.limits_of(spec, step.raises):
             before = w.tx.spent(key, run, but=row.n)

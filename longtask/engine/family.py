@@ -208,7 +208,8 @@ class Family:
             if w.tx.done_op(op):
                 return
             within = w.task.within_budget
-            w.add([usage] if w.task.ended else spending.recorded(w.task, usage))
+            stage = w.step(row.step).stage if w.task.options.stage_limits else 1
+            w.add([usage] if w.task.ended else spending.recorded(w.task, stage, usage))
             if within and not w.task.within_budget:
                 w.stop_agents()
 

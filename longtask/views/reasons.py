@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from longtask.core.decide import ANSWERS
+from longtask.core.decide import ANSWERS, RAISE_STAGE
 from longtask.core.errors import NotFound
 from longtask.core.machine import status
 from longtask.core.model import (
@@ -21,7 +21,7 @@ from longtask.core.model import (
     TaskState,
     WaitingFor,
 )
-from longtask.core.spending import limits_of, near
+from longtask.core.spending import limits_of, near, stage_limits, stage_spent
 from longtask.store.contract import Ref, Store
 from longtask.views.fleet import live_workers
 from longtask.views.picture import STEPS_MAX, look, need_rows, parent_of
@@ -33,7 +33,13 @@ SHOWN_MAX = 10
 ASKING_MAX = 20
 QUEUE_SHOWN_MAX = 1_000  # places that are counted
 WRITES = (Kind.RUN, Kind.AGENT, Kind.FUNCTION)  # kinds of steps that have an output to read
-COMMAND_OF = {"again": "retry", "accept": "approve", "raise": "approve", "give_up": "reject"}
+COMMANDS = {  # (verb, flags) by answer
+    "again": ("retry",),
+    "accept": ("approve",),
+    "raise": ("approve",),
+    RAISE_STAGE: ("approve", "--stage"),
+    "give_up": ("reject",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,12 @@ def answers(step: Step) -> tuple[str, ...]:
     return tuple(question.get("answers") or ANSWERS[Question(question["kind"])])
 
 
+def commands_of(command: Callable[..., str], answers: Sequence[str], name: str, key: str) -> list[str]:
+    """Those by which a step can be answered."""
+    fitting = [COMMANDS[word] for word in answers if word in COMMANDS]
+    return [command(verb, name, key, *flags) for verb, *flags in fitting]
+
+
 def _of_task(face: Face, task: Task) -> Iterator[Reason]:
     name, c = handle(task), task.counts
     if task.state is TaskState.COMPLETED or task.state is TaskState.CANCELLED:
@@ -147,6 +159,7 @@ def _of_task(face: Face, task: Task) -> Iterator[Reason]:
         yield _over_budget(face, task)
     elif spent(task)[1]:
         yield _near_budget(face, task)
+    yield from _near_stages(task)
     moving = c.running or c.running_system or c.ready or c.merging or c.untold or c.wait_timer
     if moving and not live_workers(face.store):
         yield Reason("no worker is alive: nothing works on it", 0, (face.command("worker"),))
@@ -187,6 +200,15 @@ def _near_budget(face: Face, task: Task) -> Reason:
     words = [("--cost-usd", "N")] if task.budget_micros is not None else []
     words += [("--tokens", "N")] if task.budget_tokens is not None else []
     return Reason(text, 0, tuple(face.command("resume", name, *pair) for pair in words))
+
+
+def _near_stages(task: Task) -> Iterator[Reason]:
+    for stage, name in enumerate(task.options.stages if task.stage_spent else (), 1):
+        used = stage_spent(task, stage)
+        for which, limit in stage_limits(task, stage).items():
+            if near(used[which], limit):
+                text = near_limit(task, which, used[which], limit, stage=True)
+                yield Reason(f"stage {name!r} comes near its limit: {text}")
 
 
 def _near_limits(face: Face, task: Task, step: Step) -> Iterator[Reason]:
@@ -265,7 +287,7 @@ def _question(face: Face, name: str, step: Step) -> Reason:
         commands += [face.command("approve", name, key), face.command("reject", name, key, "-m", "REASON")]
     else:
         commands += [face.command("logs", name, key)] if step.attempt and step.kind in WRITES else []
-        commands += [face.command(COMMAND_OF[a], name, key) for a in answers(step) if a in COMMAND_OF]
+        commands += commands_of(face.command, answers(step), name, key)
     return Reason(text, step.began_at, tuple(commands), key, who)
 
 

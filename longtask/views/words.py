@@ -44,9 +44,12 @@ def spent(task: Task) -> tuple[str, bool]:
     return f"{money} USD, {tokens} tokens", near
 
 
-def near_limit(task: Task, which: str, used: int, limit: int, *, step: bool) -> str:
-    """How much of it is used, and what comes then.  Amounts as in `core.spending`; `step`: it is a step's own."""
-    if not step:
+def near_limit(task: Task, which: str, used: int, limit: int, *, step: bool = False, stage: bool = False) -> str:
+    """How much of it is used, and what comes then.  Amounts as in `core.spending`; `step`: it is a step's own, `stage`:
+    that of a stage."""
+    if stage:
+        then = f"its agents stop, and {'somebody is asked' if task.options.attended else 'they fail'}"
+    elif not step:
         then = "its agents stop, and it waits"
     elif which == "requests":
         then = "its run fails"

@@ -71,3 +71,41 @@ def test_a_limit_of_a_step_that_comes_near_is_told_while_it_runs(shell: Shell, t
     assert told.split(maxsplit=2)[2].split(maxsplit=1) == ["work", near]
     (event,) = [event for event in shell.here("events", "@last", "--json").lines if event["type"] == "budget.near"]
     assert event["data"] == {"step": "work", "which": "micros", "used": 500_000, "limit": 600_000}
+
+
+STAGED = """
+longtask: 1
+name: costly
+stages:
+  - name: change
+    limits: {tokens: 1000}
+    steps:
+      - {id: one, agent: {prompt: "Do it.", runtime: recorded, recording: recording.yaml}}
+      - {id: two, needs: [one], agent: {prompt: "Do it.", runtime: recorded, recording: recording.yaml}}
+      - {id: three, needs: [one], agent: {prompt: "Do it.", runtime: recorded, recording: recording.yaml}}
+"""
+STAGED_RECORDING = """
+recording: 1
+runs:
+  - step: one
+    turns:
+      - {tools: [{tool: shell, command: "true"}], usage: {tokens_in: 850}}
+      - {text: Done., usage: {tokens_in: 200}}
+  - {step: two, turns: [{text: Done.}]}
+  - {step: three, turns: [{text: Done.}]}
+"""
+
+
+def test_the_limit_of_a_stage_is_told_before_it_is_reached_and_raised_for_all_at_once(shell: Shell):
+    shell.plan(STAGED)
+    (shell.cwd / "recording.yaml").write_text(STAGED_RECORDING)
+    told = shell("run", "--foreground", "--attended", code=3).out
+    near = "850 of 1,000 tokens; at the limit its agents stop, and somebody is asked"
+    (line,) = [line for line in told.splitlines() if "budget.near" in line]
+    assert line.split(maxsplit=2)[2].split(maxsplit=1) == ["change", near]
+    assert "the limit of stage 'change' is reached: 1,000 tokens" in told
+    assert "longtask approve costly-1 two --stage" in shell.here("why", "@last").out
+    assert "does not ask about the limit" not in shell("approve", "@last", "two", "--stage").out
+    shell("watch", "@last")
+    (raised,) = [event for event in shell.here("events", "@last", "--json").lines if event["type"] == "longtask.raised"]
+    assert (raised["data"]["stage"], raised["data"]["number"]) == ("change", 1)

@@ -106,6 +106,14 @@ def test_a_submission_counts_its_steps_and_hides_how_they_are_stored():
     assert stage == {"stage": "look", "number": 1}
 
 
+def test_a_limit_of_a_stage_is_told_by_its_name():
+    amounts = {"which": "tokens", "used": 8, "limit": 10}
+    assert shown(e.BudgetNear("tokens", 8, 10, 2)) == [("budget.near", {**amounts, "stage": STAGES[1], "number": 2})]
+    assert shown(e.BudgetRaised("ann", stage=1)) == [
+        ("longtask.raised", {"by": "ann", "stage": STAGES[0], "number": 1})
+    ]
+
+
 def test_a_gate_is_told_as_the_stages_that_it_parts():
     assert shown(e.GateOpened("gate.1")) == [
         ("stage.completed", {"stage": "look", "number": 1, "outcome": "completed"}),

@@ -4,7 +4,7 @@ import pytest
 
 from longtask.core.errors import LeaseLost, Refused
 from longtask.core.events import BudgetNear, LimitNear, StepLost, UsageRecorded
-from longtask.core.model import Done, Failed, Kind, Parked, WaitingFor
+from longtask.core.model import Done, Failed, Kind, Parked, Stopped, WaitingFor
 from longtask.store.contract import JournalRow
 from tests.engine.world import HANG, LEASE_MS, World, step
 
@@ -314,3 +314,55 @@ def test_an_agent_that_begins_when_its_stage_has_spent_all_asks_before_its_first
     assert (world.row("b").question or {})["reason"] == "the limit of stage 's1' is reached: 100 tokens"
     world.answer("b", "raise")
     assert world.run() == "completed"
+
+
+def test_a_limit_of_a_stage_that_is_raised_for_the_stage_lets_all_its_agents_go_on(world: World):
+    agents = [step(key, kind=Kind.AGENT) for key in "abc"]
+    acts = {"a": [HANG, HANG], "b": [HANG, Done()], "c": [HANG, Done()]}
+    world.submit(*agents, acts=acts, attended=True, stage_limits=({"tokens": 200},))
+    world.settle()
+    assert spend(world, 1, 0) and spend(world, 2, 0)
+    world.later(1_000)
+    world.settle()
+    question = world.row("a").question or {}
+    assert (question["answers"], question["stage"]) == (["raise", "raise_stage", "give_up"], 1)
+    world.answer("a", "raise_stage")
+    assert world.task.stage_raises == (1,)
+    assert world.states("a", "b", "c") == ["ready"] * 3, "each by what was answered once"
+    world.settle()
+    assert world.states("a", "b", "c") == ["running", "completed", "completed"]
+    assert [world.row(key).raises for key in "abc"] == [0, 0, 0]
+    assert spend(world, 3, 0, attempt=2)
+    assert world.state("a") == "running", "360 of now 400"
+    assert spend(world, 4, 0, attempt=2)
+    world.later(1_000)
+    world.settle()
+    assert (world.row("a").question or {})["reason"] == "the limit of stage 's1' is reached: 400 tokens"
+    world.answer("a", "give_up")
+    assert world.run() == "failed"
+
+
+def test_a_limit_of_a_stage_that_comes_near_is_told_once_and_anew_after_it_was_raised(world: World):
+    world.submit(step("a", kind=Kind.AGENT), acts={"a": [HANG, HANG]}, attended=True, stage_limits=({"tokens": 290},))
+    world.settle()
+    for n in range(1, 4):
+        spend(world, n, 0)
+    assert [event.fact for event in world.events(BudgetNear)] == [BudgetNear("tokens", 240, 290, stage=1)]
+    world.later(1_000)
+    world.settle()
+    world.answer("a", "raise_stage")
+    world.settle()
+    spend(world, 4, 0, attempt=2)
+    assert [event.fact for event in world.events(BudgetNear)][1:] == [BudgetNear("tokens", 480, 580, stage=1)]
+
+
+def test_an_agent_that_gives_back_after_its_stage_was_raised_is_not_asked_about(world: World):
+    agents = [step(key, kind=Kind.AGENT) for key in "ab"]
+    acts = {"a": [HANG, Done()], "b": [HANG, Done()]}
+    world.submit(*agents, acts=acts, attended=True, stage_limits=({"tokens": 100},))
+    world.settle()
+    assert spend(world, 1, 0)
+    world.dispatch.report(world.ref("a"), 1, Stopped())
+    world.answer("a", "raise_stage")
+    world.dispatch.report(world.ref("b"), 1, Stopped())
+    assert world.state("b") == "ready"

@@ -44,6 +44,7 @@ FROZEN = {
 ABSENT = FROZEN | {"freeze": 3, "kinds": ("agent",), "calls_max": 6, "absence": 40}
 STALE = {"stale": 40, "interlude": 10, "kinds": ("run", "function"), "acts": ("fail", "fail", "done")}
 SHARING, MODEL = "longtask.store.sharing", "longtask.core.model"
+LIMITED = {"limited": 100, "kinds": ("agent", "agent", "run"), "attended": 100, "people": 60}
 QUEUES = {"mutex": 100, "kinds": ("run", "function"), "acts": ("done",), "conditional": 0, "stages_max": 1, "needs": 20}
 GROW = "longtask.core.grow"
 FORK, FORKING = "longtask.core.fork", "longtask.engine.forking"
@@ -506,6 +507,20 @@ MUTANTS = (
         "self._store.wait(pause)",
         "self._store.wait(3_600.0 if self._store.hinted else pause)",
         scenario="work_is_found_though_nobody_tells_of_it",
+    ),
+    Mutant(
+        "raise of a stage forgotten",
+        MACHINE,
+        "raises[stage - 1] += 1",
+        "raises[stage - 1] += 0",
+        LIMITED,
+    ),
+    Mutant(
+        "stage stopped before its limit",
+        "longtask.core.spending",
+        "spent = stage_spent(task, step.stage)",
+        "spent = {name: n * 2 for name, n in stage_spent(task, step.stage).items()}",
+        LIMITED,
     ),
     Mutant(
         "child reported twice",

@@ -62,6 +62,7 @@ class Odds:
     task: float = 0  # a step's, or an item's, work is a task of its own; nothing is drawn for 0
     active: float = 0  # a task has a limit of its active time; nothing is drawn for 0
     forks: float = 0  # people fork tasks; nothing is drawn for 0
+    limited: float = 0  # stages have limits; nothing is drawn for 0
     failing: float = -1  # last act is a failure; below 0: as it comes
     attended: float = 60
 
@@ -104,6 +105,9 @@ class Planner:
             options = replace(options, budget_micros=chance.randint(1, 8))
         if odds.active and self.often(odds.active):
             options = replace(options, active_max_ms=chance.randint(1_000, 60_000))
+        if odds.limited and self.often(odds.limited):
+            limits = tuple({"micros": chance.randint(1, 8)} if self.often(70) else {} for _ in range(stages))
+            options = replace(options, stage_limits=limits)
         parallel = self.one((1, 2, 3, 4, 4))
         return Graph(name, options, tuple(self.specs), tuple(planned), parallel, self.one((0, 0, 1)))
 

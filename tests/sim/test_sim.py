@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from longtask.core.model import Kind
+
 from . import scenarios
 from .broken import MUTANTS
 from .hosting import POSTGRESQL
@@ -17,9 +19,10 @@ from .world import World, play
 
 SEEDS, CHUNKS = 300, 12
 SPAWNING, HANDS, FAMILIES, FORKS = Odds(spawn=80), Odds(hands=60), Odds(task=50, active=40), Odds(forks=40)
-# Plain worlds; those where agents give out work, people and planners change tasks, steps are tasks, tasks are forked;
-# and all of it at once.
-MIX = (Odds(), SPAWNING, HANDS, FAMILIES, FORKS, Odds(spawn=20, hands=30, task=20, forks=20))
+LIMITED = Odds(limited=100, kinds=(Kind.AGENT, Kind.AGENT, Kind.RUN), attended=90)
+# Plain worlds; those where agents give out work, people and planners change tasks, steps are tasks, tasks are forked,
+# stages have limits; and all of it at once.
+MIX = (Odds(), SPAWNING, HANDS, FAMILIES, FORKS, LIMITED, Odds(spawn=20, hands=30, task=20, forks=20, limited=30))
 KEPT = Path(__file__).parent / "seeds.txt"
 ROOT = Path(__file__).parents[2]
 

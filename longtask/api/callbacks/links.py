@@ -36,7 +36,15 @@ MINUTE, DAY = 60_000, 86_400_000
 LASTS_MS, LASTS_MAX_MS = 3 * DAY, 30 * DAY
 BODY_BYTES_MAX = 100_000
 TEXT_MAX = 20_000
-BY_LINK = ("approve", "reject", "again", "accept", "give_up", "raise")  # others take a commit, or an edited value
+BY_LINK = (
+    "approve",
+    "reject",
+    "again",
+    "accept",
+    "give_up",
+    "raise",
+    "raise_stage",
+)  # others take a commit, or an edited value
 
 Token = Annotated[str, Path(max_length=2_000)]
 

@@ -31,6 +31,7 @@ WORDS = {
     "accept": "Accept it as it is",
     "give_up": "Give up",
     "raise": "Raise the limit",
+    "raise_stage": "Raise it for the whole stage",
 }
 SHOWN_MAX = 20_000
 

@@ -84,9 +84,11 @@ def signal(
     return _told(session, sent, f"signal {name!r} is number {sent['number']} of {sent['handle']}")
 
 
-def approve(session: Session, client: Client, task: str, step: str | None, digest: str | None, text: str) -> int:
+def approve(
+    session: Session, client: Client, task: str, step: str | None, digest: str | None, text: str, stage: bool
+) -> int:
     session.outside_only("approve")
-    return _decide(session, client, task, step, True, text, digest)
+    return _decide(session, client, task, step, True, text, digest, stage=stage)
 
 
 def reject(
@@ -100,10 +102,18 @@ def reject(
 
 
 def _decide(
-    session: Session, client: Client, task: str, key: str | None, yes: bool, text: str, digest: str | None
+    session: Session,
+    client: Client,
+    task: str,
+    key: str | None,
+    yes: bool,
+    text: str,
+    digest: str | None,
+    *,
+    stage: bool = False,
 ) -> int:
     seen = client.approval(task, key) if key is not None else _one_asking(session, client, task)
-    word = decide.word_for(session, seen["handle"], seen["step"], seen["answers"], yes, text)
+    word = decide.word_for(session, seen["handle"], seen["step"], seen["answers"], yes, text, stage=stage)
     shown = seen["question"].get("digest")
     if digest is not None and digest != shown:
         raise Refused(f"step {seen['step']!r} shows {shown!r} now, not {digest!r}; look at it again")

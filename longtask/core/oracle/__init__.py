@@ -5,6 +5,7 @@
     rows      counters, leases, waits, windows, weights, owned steps
     sharing   mutexes held, places in their queues, offers to workers
     ends      an ended task: each end follows from the final ends of its needs
+    limits    of stages: reached when a person is asked, near when it is told
     family    between tasks: children and their parents
 
 Pure.  `longtask doctor`, the simulator and the crash tests run it over whatever a store holds between two
@@ -19,7 +20,7 @@ from longtask.core.change import MutexRow, OfferRow, TicketRow, WaitRow
 from longtask.core.events import Event
 from longtask.core.model import Edge, Lease, Signal, Step, StepSpec, Task
 
-from . import ends, history, rows, sharing, telling
+from . import ends, history, limits, rows, sharing, telling
 from .family import Kin, Member, Owed, audit_family
 from .view import Contains, Violation, look
 
@@ -56,5 +57,6 @@ def audit(
         found += check(view)
     found += rows.items(view, past)
     found += sharing.check(view, mutexes, tickets, offers)
+    found += limits.check(view)
     found += ends.check(view, past)
     return found

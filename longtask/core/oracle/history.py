@@ -237,6 +237,8 @@ class _Walker:
                 self.spent[0] += fact.micros or 0
                 self.spent[1] += fact.tokens_in + fact.tokens_out
                 return
+            case e.BudgetRaised(stage=int()):
+                return
             case e.BudgetRaised():
                 raised = (fact.micros, fact.tokens)
                 self.budget = [old if new is None else new for old, new in zip(self.budget, raised, strict=True)]

@@ -21,6 +21,8 @@ export const PLAIN_ANSWERS: ReadonlySet<string> = new Set([
   "again",
   "accept",
   "give_up",
+  "raise",
+  "raise_stage",
 ]);
 const DANGER: ReadonlySet<string> = new Set(["reject", "give_up"]);
 

@@ -114,6 +114,7 @@ export const en = {
       give_up: "Give up",
       resolve: "Resolve",
       raise: "Raise the limit",
+      raise_stage: "Raise it for the stage",
     } as Readonly<Record<string, string>>,
     effect: {
       approve: "The step is done, and what waits for it goes on.",
@@ -122,6 +123,8 @@ export const en = {
       again: "The step runs once more.",
       accept: "The step counts as done, as it is.",
       give_up: "The step has failed, with all that this means for what needs it.",
+      raise: "Its agent goes on, until as much again is used.",
+      raise_stage: "All agents of the stage go on, until as much again is used.",
     } as Readonly<Record<string, string>>,
     outcome: {
       completed: "completed",

@@ -39,10 +39,12 @@ test("an event is told in a few words", () => {
   expect(toldOf(anEvent("longtask.recorded", { step: "x", tokens_in: 1_200, tokens_out: 3, model: "m" }))).toBe(
     "m: 1,200 tokens in, 3 out",
   );
-  const near = (which: string, used: number, limit: number) => toldOf(anEvent("budget.near", { which, used, limit }));
+  const near = (which: string, used: number, limit: number, of = {}) =>
+    toldOf(anEvent("budget.near", { which, used, limit, ...of }));
   expect([near("tokens", 850, 1_000), near("micros", 500_000, 600_000), near("active_ms", 48_000, 60_000)]).toEqual([
     "850 of 1,000 tokens",
     "0.50 USD of 0.60 USD",
     "48s of 1m00s",
   ]);
+  expect(near("tokens", 850, 1_000, { stage: "build", number: 2 })).toBe("build: 850 of 1,000 tokens");
 });

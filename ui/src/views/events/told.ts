@@ -53,10 +53,11 @@ function asked(question: Fields): string {
 }
 
 /** What of a limit is used, in its unit. */
-function near({ which, used, limit }: Fields): string {
+function near({ which, used, limit, stage }: Fields): string {
   const shown = which === "micros" ? money : which === "active_ms" ? duration : count;
   const amount = t.task.ofLimit(shown(Number(used)), shown(Number(limit)));
-  return shown === count ? `${amount} ${text(which)}` : amount;
+  const told = shown === count ? `${amount} ${text(which)}` : amount;
+  return text(stage) ? `${text(stage)}: ${told}` : told;
 }
 
 function came(cause: Fields): string {
