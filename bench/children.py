@@ -38,7 +38,8 @@ def measured() -> Measured:
         look_ms = _looked(bed, task_id)
         after = [_cost(bed, FEW)[0] for _ in range(ROUNDS)]
     few_us = mean((median(before), median(after)))
-    _say(f"children: {many_us:,.0f} µs a child of {MANY:,}, {few_us:,.0f} of {FEW}")
+    shown = f"longest lock {locks.longest_s * 1e3:.0f} ms (cpu {locks.busiest_s * 1e3:.0f})"
+    _say(f"children: {many_us:,.0f} µs a child of {MANY:,}, {few_us:,.0f} of {FEW}; {shown}")
     return Measured(many_us, few_us, locks.longest_s * 1e3, look_ms)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from longtask.cli.background import warn_if_idle
 from longtask.cli.help import commands
+from longtask.cli.left import PAGE, left, lines_left
 from longtask.cli.paint import Line, cells
 from longtask.cli.session import TASK, Session
 from longtask.cli.tree import WHOLE, lines, status_colour
@@ -70,19 +72,30 @@ def register(app: typer.Typer) -> None:
         ctx: typer.Context,
         task: Annotated[str, typer.Argument(help=f"{TASK}; default: @last")] = "@last",
         all_steps: Annotated[bool, typer.Option("--all", help="every step: fold nothing")] = False,
+        only_left: Annotated[bool, typer.Option("--left", help="what is left, as one list, failures first")] = False,
+        limit: Annotated[
+            int, typer.Option("-n", "--limit", metavar="N", help="with --left: so many at a time", min=1)
+        ] = PAGE,
+        skip: Annotated[int, typer.Option("--skip", metavar="N", help="with --left: without the first N", min=0)] = 0,
     ) -> int:
         """Show where a task stands: stages, steps, progress, what it waits for.
 
         Examples:
             longtask show
+            longtask show migrate-3 --left
             longtask show release-12 --json | jq '.steps[] | select(.state == "failed")'
         """
         session: Session = ctx.obj
-        whole = all_steps or session.json
+        whole = all_steps or only_left or session.json
         found = session.task(task)
         picture = look(session.parts.store, found.id, *([STEPS_JSON_MAX] if whole else []))
         if session.json:
-            session.give(picture_map(picture))
+            shown = replace(picture, steps=left(picture.steps)[skip : skip + limit]) if only_left else picture
+            session.give(picture_map(shown))
+            return 0
+        if only_left:
+            for line in lines_left(picture, skip, limit, session.out.columns):
+                session.say(line)
             return 0
         for line in lines(picture, detail=WHOLE if all_steps else None, width=session.out.columns):
             session.say(line)

@@ -30,7 +30,7 @@ MARK: dict[StepState, Piece] = {
     S.SKIPPED: ("–", "dim"),
 }
 FOLD_ABOVE = 12  # steps of a stage, or items of a for_each
-MATTERS = (S.FAILED, S.WAITING, S.CANCELLED, S.RUNNING, S.MERGING)  # shown, up to a number, though a stage is folded
+MATTERS = (S.FAILED, S.WAITING, S.CANCELLED, S.RUNNING, S.MERGING)  # shown, up to a number; of items in this order
 KEY_WIDTH_MAX = 36
 
 
@@ -66,7 +66,7 @@ def lines(picture: Picture, *, detail: Detail | None = None, width: int = 0, hei
     """`width` and `height` 0: as wide and as long as it gets."""
     made: list[Line] = []
     for level in (detail,) if detail else SHRINKING if height else SHRINKING[:1]:
-        made = [*_head(picture), *_aligned(list(_body(picture, level)), width)]
+        made = [*head(picture), *_aligned(list(_body(picture, level)), width)]
         if not height or len(made) <= height:
             return [cropped(line, width) for line in made]
     left_out = len(made) - height + 1
@@ -74,7 +74,7 @@ def lines(picture: Picture, *, detail: Detail | None = None, width: int = 0, hei
     return [cropped(line, width) for line in made]
 
 
-def _head(picture: Picture) -> Iterator[Line]:
+def head(picture: Picture) -> Iterator[Line]:
     task = picture.task
     word = status(task)
     took = duration((task.ended_at or picture.now) - task.created_at, whole=not task.ended)
@@ -178,6 +178,8 @@ def _step(
     items = [s for s in owned.get(step.key, ()) if s.role is Role.ITEM]
     others = [s for s in owned.get(step.key, ()) if s.role is not Role.ITEM]
     shown, rest = _folded(items, detail)
+    if rest:
+        shown.sort(key=lambda item: MATTERS.index(item.state) if item.state in MATTERS else len(MATTERS))
     for child in (*shown, *others):
         yield from _step(picture, child, owned, detail, indent + 2)
     for state, n in rest:

@@ -9,14 +9,16 @@ from typing import NamedTuple
 from longtask.core import events as e
 from longtask.core.errors import NotFound
 from longtask.core.machine import status
-from longtask.core.model import Kind, Role, Step, Task
+from longtask.core.model import Kind, Role, Step, StepState, Task
 from longtask.core.policy import BATCH_MAX
 from longtask.store.contract import Progress, Ref, Store
 from longtask.views.words import handle, percent
 
 STEPS_MAX = 20_000  # what a view holds; a larger task is shown in part
 PROGRESS_MAX = 1_000
-CHILDREN_MAX = 1_000  # the newest: a step of which no child is shown has ended long ago
+CHILDREN_MAX = 1_000  # the newest: a step of which no child is shown has completed long ago
+OLDER_MAX = 200  # beside them
+UNDONE = (StepState.FAILED, StepState.CANCELLED, StepState.WAITING)
 LONG_AGO = 1 << 62
 
 
@@ -138,18 +140,27 @@ class Looker:
 
 
 def children_of(store: Store, task_id: str, steps: Sequence[Step]) -> dict[str, Child]:
-    """Of a single step its newest, of many those that are among the task's newest."""
+    """Of a single step its newest; of many those that are among the task's newest, and of what did not succeed or
+    waits some that are older."""
     asked = [step for step in steps if step.kind is Kind.TASK]
     if not asked:
         return {}
     if len(asked) == 1 and asked[0].child is not None:
-        try:
-            newest = [store.get_task(asked[0].child)]
-        except NotFound:  # it is still to be made, or was pruned
-            return {}
+        newest = list(filter(None, [_found(store, asked[0].child)]))
     else:
         newest = store.newest_children(task_id, CHILDREN_MAX)
+        shown = {task.id for task in newest}
+        older = [step.child for step in asked if step.child not in shown and step.state in UNDONE]
+        newest += filter(None, (_found(store, child) for child in older[:OLDER_MAX]))
     return {str(t.parent_step): Child(t.id, handle(t), status(t), percent(t)) for t in reversed(newest)}
+
+
+def _found(store: Store, task_id: str | None) -> Task | None:
+    """None: it is still to be made, or was pruned."""
+    try:
+        return None if task_id is None else store.get_task(task_id)
+    except NotFound:
+        return None
 
 
 def passed_of(store: Store, task_id: str, steps: Iterable[Step]) -> dict[str, int]:

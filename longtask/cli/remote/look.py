@@ -8,6 +8,7 @@ from pathlib import Path
 from longtask.cli import decide, fleet
 from longtask.cli import look as local
 from longtask.cli.files import say_files
+from longtask.cli.left import left, lines_left
 from longtask.cli.pictured import now_ms, number_of, pictured
 from longtask.cli.remote import answered
 from longtask.cli.session import Session
@@ -36,11 +37,19 @@ def ls(session: Session, client: Client, open_only: bool, limit: int, before: in
     return 0
 
 
-def show(session: Session, client: Client, task: str, all_steps: bool) -> int:
-    whole = all_steps or session.json
+def show(session: Session, client: Client, task: str, all_steps: bool, only_left: bool, limit: int, skip: int) -> int:
+    whole = all_steps or only_left or session.json
     tree = client.task(task, steps=STEPS_JSON_MAX if whole else None)
+    if only_left and session.json:
+        entries = {entry["key"]: entry for entry in tree["steps"]}
+        page = left(pictured(tree).steps)[skip : skip + limit]
+        tree["steps"] = [entries[step.key] for step in page]
     if session.json:
         session.give(tree)
+        return 0
+    if only_left:
+        for line in lines_left(pictured(tree), skip, limit, session.out.columns):
+            session.say(line)
         return 0
     for line in lines(pictured(tree), detail=WHOLE if all_steps else None, width=session.out.columns):
         session.say(line)
