@@ -1,7 +1,6 @@
 """The JSON Schema of plans (draft 2020-12), generated from the model, so that editors complete and check them.
 
-    python -m longtask.plan.schema            print it
-    python -m longtask.plan.schema --write    renew schema.json beside this file (a test fails while it is stale)
+`longtask plan schema` prints it; `make generate` keeps schema.json beside this file fresh.
 
 It describes shapes; what holds between steps (needs, cycles, names) only `longtask plan check` can say.
 """
@@ -9,7 +8,6 @@ It describes shapes; what holds between steps (needs, cycles, names) only `longt
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,18 +87,3 @@ def _shorthands(value: dict[str, Any]) -> None:
 
 def _one_of(value: dict[str, Any], words: tuple[str, ...]) -> None:
     value["oneOf"] = [{"required": [word]} for word in words]
-
-
-def main(arguments: list[str]) -> int:
-    if arguments == ["--write"]:
-        FILE.write_text(text(), encoding="utf-8")
-    elif arguments:
-        sys.stderr.write("usage: python -m longtask.plan.schema [--write]\n")
-        return 2
-    else:
-        sys.stdout.write(text())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -3553,7 +3553,7 @@ export interface components {
             /** @description Tokens, in and out, of all models. */
             tokens?: number;
             /**
-             * @description Time in which at least one attempt was running.
+             * @description Time in which at least one attempt ran, here or below.
              * @example 30m
              * @example 1h30m
              * @example 500ms
