@@ -72,7 +72,8 @@ class Exporter:
         if not task.ended:
             raise Refused(
                 f"task {task.name}-{task.number!r} is {status(task)}: export it when it has ended; an open task is "
-                "more than its journal, and two installations must not go on with it"
+                "more than its journal, and two installations must not go on with it; to look at it so far: "
+                "longtask events, logs or diff; to keep all tasks as they are: back up the database"
             )
         handle, made = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=target.parent)
         try:

@@ -26,7 +26,7 @@ from longtask.workspace import exchange, names
 from longtask.workspace import hub as local
 from longtask.workspace.git import GitFailed, Place, git, quoted, shown
 from longtask.workspace.hub import Hub, Move
-from longtask.workspace.remote import remote_of
+from longtask.workspace.remote import make_folder, remote_of
 from longtask.workspace.repo import SERVE
 
 BLOCK_BYTES = 1 << 20
@@ -135,10 +135,12 @@ def _aside(folder: Path, kind: str, base: str) -> Iterator[Place]:
 def _hub(home: Path, workspace_id: str, about: JsonMap, shared: str | None, kind: str) -> Hub:
     if not local.WORKSPACE_ID.fullmatch(workspace_id):
         raise WorkspaceError(f"workspace '{shown(workspace_id)}' is no id of one")
+    remote = remote_of(shared, workspace_id) if shared else None
+    if remote is not None:
+        make_folder(remote, kind)  # no machine of this fleet may have opened it yet
     try:
         return exchange.find(home, workspace_id, shared)
     except (NotFound, exchange.HubLacks):
-        remote = remote_of(shared, workspace_id) if shared else None
         told = {**about, "host": about.get("host") or "?", "reach": "nowhere"}
         made = local.hub_of(home, workspace_id, told, remote)
         local.make_hub(made, kind, b"")
