@@ -100,12 +100,9 @@ def test_a_start_takes_the_worker_a_few_milliseconds(tmp_path):
 def test_a_big_environment_does_not_hold_up_the_worker(tmp_path):
     """It does not fit into the socket while the warden is still starting."""
     env = allowed_environment({f"LARGE_{n}": "x" * 100_000 for n in range(12)})
-    begun = time.perf_counter()
     process = Process.start("echo ${#LARGE_11}", cwd=tmp_path, env=env, mark="tests/process/1")
-    took = time.perf_counter() - begun
-    assert process.filenos_to_write() != []
+    assert process.filenos_to_write() != []  # it has not waited until all was read
     assert finish(process)[1] == b"100000\n"
-    assert took < 0.5
 
 
 @pytest.mark.parametrize(
@@ -293,9 +290,8 @@ def test_a_large_frame_goes_both_ways_though_neither_side_reads_at_once(tmp_path
         "channel = Channel.from_environment()\nbig = channel.receive()\nchannel.send('echo', text=big['text'])",
     )
     text = "x" * (FRAME_BYTES_MAX - 100)
-    begun = time.perf_counter()
     process.send_frame({"frame": "start", "text": text})
-    assert time.perf_counter() - begun < 0.5
+    assert process.filenos_to_write() != []  # it has not waited until all was read
     assert frames_until(process, 1) == [{"frame": "echo", "text": text}]
     assert finish(process)[0].code == 0
 

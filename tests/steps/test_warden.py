@@ -35,7 +35,8 @@ os.execv("/bin/sleep", ["sleep", "1000"])
 ' &
 sleep 1000
 """.replace("PYTHON", sys.executable)
-NASTY_COUNT = 7  # sleepers
+NASTY_COUNT = 7  # sleepers, for far longer than SOON_S
+SOON_S = 10.0  # at once, on a machine that has much else to do
 
 # A process that is always another one, for a while: each child forks the next and ends.
 WANDERER = r"""
@@ -256,7 +257,7 @@ def test_a_stop_kills_what_does_not_obey_when_the_grace_is_over(tmp_path):
     begun = time.monotonic()
     process.stop(grace_ms=300)
     exit, _ = finish(process)
-    assert 0.3 <= time.monotonic() - begun < 2.3
+    assert 0.3 <= time.monotonic() - begun < SOON_S
     assert (exit.signal, exit.stopped, exit.tree_dead) == (signal.SIGKILL, True, True)
     assert living(tmp_path) == []
 
@@ -282,7 +283,7 @@ def test_a_kill_is_at_once(tmp_path):
     process.kill()
     begun = time.monotonic()
     exit, _ = finish(process)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < SOON_S
     assert exit == Exit(signal=signal.SIGKILL, stopped=True)
     assert living(tmp_path) == []
 

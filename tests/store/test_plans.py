@@ -228,8 +228,8 @@ def test_ten_thousand_tasks_of_which_few_can_be_served_cost_no_more_than_those_f
 
     rival()
     assert steps_of_the_database_engine(rival) < 1_000
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(20):
         store.claimable("default", 50)
-    assert (time.perf_counter() - began) / 20 < 0.02
+    assert (time.process_time() - began) / 20 < 0.02
     store.close()
