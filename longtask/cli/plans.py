@@ -16,7 +16,7 @@ from longtask.cli.session import Session
 from longtask.core.errors import NotFound, Refused
 from longtask.core.graph import Graph, Planned, edges, gate_key
 from longtask.core.model import Kind
-from longtask.views.text import clean
+from longtask.views.text import clean, counted
 from longtask.workspace.git import Place, git
 
 PLAN = "longtask.yaml"
@@ -147,7 +147,8 @@ def register(app: typer.Typer) -> None:
             )
         for note in notes:
             session.say(f"note: {note}")
-        session.say(f"{file}: {len(graph.planned):,} steps in {len(graph.options.stages)} stages, nothing wrong")
+        size = f"{counted(len(graph.planned), 'step')} in {counted(len(graph.options.stages), 'stage')}"
+        session.say(f"{file}: {size}, nothing wrong")
         return 0
 
     @command("show")

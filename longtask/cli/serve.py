@@ -27,6 +27,7 @@ from longtask.cli.worker import open_patiently
 from longtask.core.errors import LongTaskError, StoreError
 from longtask.core.model import POOL_DEFAULT
 from longtask.engine.loop import Pulse
+from longtask.views.text import counted
 
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help=f"where to listen; default: {HOST}, this machine alone")]
 Port = Annotated[int, typer.Option(metavar="N", help=f"default: {PORT}; 0: any that is free", min=0, max=65_535)]
@@ -153,7 +154,7 @@ def serve(
         id = None if worker is None else worker.id
         if session.json:
             session.give_line({"type": "server.started", "url": url, "pid": os.getpid(), "worker": id})
-        steps = f"works on {slots} steps at once" if slots else "leaves the work to workers elsewhere"
+        steps = f"works on {counted(slots, 'step')} at once" if slots else "leaves the work to workers elsewhere"
         session.say(f"LongTask serves {url}" + ("" if id is None else f", and {steps}"))
         if browse:
             open_page(url)

@@ -14,7 +14,7 @@ from longtask.cli.paint import Line, Piece, cells, cropped
 from longtask.core.machine import status
 from longtask.core.model import Kind, Role, Step, StepState
 from longtask.views.picture import Picture
-from longtask.views.text import clean, first_line, gist
+from longtask.views.text import clean, counted, first_line, gist
 from longtask.views.words import duration, handle, named, percent, spent, stage_word, waits_for
 
 S = StepState
@@ -134,7 +134,7 @@ def _stage_row(picture: Picture, name: str, word: str, own: Sequence[Step]) -> R
     began = min((s.began_at for s in own if s.began_at), default=0)
     ended = max((s.ended_at for s in own), default=0)
     time = duration(ended - began) if began and ended and word != "upcoming" else ""
-    return Row(2, MARK[state], clean(name), time, [(f"{len(own):,} steps" if len(own) != 1 else "1 step", "dim")])
+    return Row(2, MARK[state], clean(name), time, [(counted(len(own), "step"), "dim")])
 
 
 def _stage(picture: Picture, own: Sequence[Step], owned: dict[str, list[Step]], detail: Detail) -> Iterator[Row | Line]:

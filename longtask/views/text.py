@@ -40,3 +40,8 @@ def problems_in(reason: str) -> list[str]:
     """Of a reason that is a head and a list of problems, the list."""
     head, *rest = [line.strip() for line in reason.splitlines() if line.strip()] or [""]
     return rest if head.endswith(":") and not head.startswith(("exit code ", "signal ")) else []
+
+
+def counted(number: int, what: str) -> str:
+    """`1 step`, `2,000 steps`"""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -160,7 +160,10 @@ def test_what_is_about_this_machine_is_refused_with_a_server_and_not_done_here(a
 
 def test_a_plan_is_checked_by_the_server_that_is_to_carry_it_out(away, url):
     good = away.plan("longtask: 1\nname: x\nsteps: [{id: a, run: 'true'}]\n")
-    assert away.here("--server", url, "plan", "check", good).out.endswith("1 steps in 1 stages, nothing wrong\n")
+    assert away.here("--server", url, "plan", "check", good).out.endswith("1 step in 1 stage, nothing wrong\n")
+    away.plan("steps: [{id: b, run: 'true'}]\n", "one.yaml")
+    named = away.plan("longtask: 1\nname: x\nsteps: [{id: a, task: {plan: one.yaml}}]\n")
+    away.here("--server", url, "plan", "check", named)
     bad = away.plan("longtask: 1\nname: x\nsteps: [{id: a, rum: 'true'}]\n")
     told = away.here("--server", url, "plan", "check", bad, "--json", code=2).json
     assert told["error"] == "bad_plan" and "rum" in told["problems"][0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from longtask import plan
 from longtask.cli import decide, fleet
 from longtask.cli import look as local
 from longtask.cli.files import say_files
@@ -17,7 +18,7 @@ from longtask.cli.tree import WHOLE, lines
 from longtask.client.client import Client
 from longtask.core.errors import NotFound
 from longtask.views import reasons
-from longtask.views.text import clean
+from longtask.views.text import clean, counted
 
 STEPS_JSON_MAX = 200_000
 
@@ -145,10 +146,12 @@ def plan_check(session: Session, client: Client, file: Path) -> int:
     """The server's release may know other words than this one."""
     if not file.is_file():
         raise NotFound(f"plan {str(file)!r}: no such file; write a starter with: longtask init")
-    told = client.check_plan(file.read_bytes())
+    whole = plan.whole_text(plan.load_file(file), file.read_text(encoding="utf-8", errors="replace"))
+    told = client.check_plan(whole.encode())
     if session.json:
         session.give(told)
     for note in told["notes"]:
         session.say(f"note: {note}")
-    session.say(f"{file}: {told['steps']:,} steps in {len(told['stages'])} stages, nothing wrong")
+    size = f"{counted(told['steps'], 'step')} in {counted(len(told['stages']), 'stage')}"
+    session.say(f"{file}: {size}, nothing wrong")
     return 0

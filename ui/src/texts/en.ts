@@ -382,7 +382,7 @@ export const en = {
     hint: "Arrow keys or h j k l go from step to step, Enter opens. A blocked step shows what it waits for. Ctrl and the wheel zoom.",
     none: "No step yet.",
     alike: (n: number, kind: string) => `${count(n)} × ${kind}`,
-    steps: (n: string) => `${n} steps`,
+    steps,
     looked: "The step one is at",
     openStep: (step: string) => `Open ${step}`,
     filter: "Step",

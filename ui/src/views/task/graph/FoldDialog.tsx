@@ -8,7 +8,6 @@ import { stepAddress } from "@/parts/addresses";
 import { Dialog } from "@/parts/Dialog";
 import { moveAmongRows } from "@/parts/rows";
 import { StateMark, stateText } from "@/parts/State";
-import { count } from "@/texts/format";
 import { t } from "@/texts/texts";
 import { notesOf } from "@/views/task/tree/note";
 
@@ -82,11 +81,7 @@ function List({ task, steps, stages }: { task: string; steps: readonly Step[]; s
   });
   return (
     <div ref={box} className="max-h-[60dvh] overflow-y-auto rounded border border-line" onKeyDown={moveAmongRows}>
-      <ul
-        aria-label={t.graph.steps(count(steps.length))}
-        className="relative"
-        style={{ height: virtual.getTotalSize() }}
-      >
+      <ul aria-label={t.graph.steps(steps.length)} className="relative" style={{ height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map((item) => {
           const step = steps[item.index];
           if (step === undefined) return null;
