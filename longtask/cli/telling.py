@@ -97,4 +97,5 @@ def _text(task: Task, name: str, fields: dict[str, Any]) -> str:
     result = fields.get("result")
     if isinstance(result, dict):
         return next((str(result[k]) for k in ("summary", "decision", "name") if result.get(k)), "")
-    return f"by {fields['by']}" if fields.get("by") and name != "step.started" else ""
+    by = f"by {fields['by']}" if fields.get("by") and name != "step.started" else ""
+    return f"{by}, at once" if by and fields.get("now") else by

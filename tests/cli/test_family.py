@@ -104,3 +104,15 @@ def test_doctor_says_what_stands_wrong_between_two_tasks(shell: Shell, stop: Pat
     (finding,) = shell.here("doctor", "migrate-1", "--json", code=1).json["findings"]
     assert finding["what"].startswith("migrate-1 and ") and "end: " in finding["what"]
     assert "pause migrate-1" in finding["mend"]
+
+
+def test_a_pause_at_once_stops_what_runs_in_a_child(shell: Shell):
+    inner = '{steps: [{id: long, run: "echo begun; exec sleep 600"}]}'
+    shell.plan(f"longtask: 1\nname: outer\nsteps:\n  - id: x\n    task: {{plan: {inner}}}\n")
+    shell("run", "--detach")
+    until(lambda: "begun" in shell.here("logs", "x-2", "long", code=None).out)
+    shell("pause", "outer-1", "--now")
+    until(lambda: shell.here("show", "x-2", "--json").json["steps"][0]["state"] == "ready")
+    assert "at once" in shell.here("events", "outer-1").out and "at once" in shell.here("events", "x-2").out
+    shell("cancel", "outer-1")
+    until(lambda: shell.here("show", "x-2", "--json").json["status"] == "cancelled")

@@ -665,6 +665,7 @@ export const en = {
     notWanted: "not wanted",
     notWantedBecause: (step: string) => `not wanted because of ${step}`,
     by: (who: string) => `by ${who}`,
+    byAtOnce: (who: string) => `by ${who}, at once`,
     signal: (name: string) => `signal ${name}`,
     deadline: "deadline passed",
     used: (model: string, tokensIn: number, tokensOut: number) =>

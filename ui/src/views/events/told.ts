@@ -44,7 +44,8 @@ export function toldOf(event: JournalEvent): string {
   for (const key of WORDS) if (text(data[key])) return worded(t.words.outcome, firstLine(text(data[key])));
   const result = map(data.result);
   if (result !== null) return firstLine(MADE.map((key) => text(result[key])).find(Boolean) ?? "");
-  return text(data.by) ? t.events.by(text(data.by)) : "";
+  if (!text(data.by)) return "";
+  return data.now === true ? t.events.byAtOnce(text(data.by)) : t.events.by(text(data.by));
 }
 
 function asked(question: Fields): string {
