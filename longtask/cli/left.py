@@ -37,13 +37,13 @@ def _round(step: Step) -> int:
 def unbegun(steps: Iterable[Step]) -> dict[str, int]:
     """Of each open for_each: how many items have no row yet."""
     steps = list(steps)
-    rows = Counter(step.owner for step in left_or_done(steps))
+    rows = Counter(step.owner for step in _of_items(steps))
     open_lists = (step for step in steps if step.kind is Kind.FOR_EACH and step.open and step.items)
     return {step.key: n for step in open_lists if (n := step.items - rows[step.key]) > 0}
 
 
-def left_or_done(steps: Iterable[Step]) -> Sequence[Step]:
-    """One row for each item."""
+def _of_items(steps: Iterable[Step]) -> Sequence[Step]:
+    """The newest row of each item that has one."""
     return list({step.key.partition("~")[0]: step for step in steps if step.role is Role.ITEM}.values())
 
 
