@@ -28,7 +28,7 @@ from .problems import Findings, Loc, Places, Refused
 from .shape import misfits, nulls
 from .step import Step
 from .suspicious import shown
-from .yaml import parse
+from .yaml import DEPTH_MAX, parse, shallow
 
 PLANNED_BYTES_MAX = 500_000  # of the files that a planner names: they are read while its worker waits
 # Of a whole plan that is added: the task has its own.
@@ -103,6 +103,8 @@ def with_plans(steps: Json, tree: Path) -> Json:
     """Steps as a planner has handed them over, with the plans that it has written as files in place of their names,
     which are taken from its folder.  Raises BadPlan with every file that cannot be read."""
     findings = Findings(Places(""))
+    if not shallow(steps):
+        raise BadPlan(f"the steps are nested deeper than {DEPTH_MAX} levels; hand over steps as a plan has them")
     raw = copy.deepcopy({"steps": steps})
     Files(tree.resolve(), parsed, findings, base=tree.resolve(), bytes_max=PLANNED_BYTES_MAX).put_in(raw, Path())
     findings.raise_if_any()

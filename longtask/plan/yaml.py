@@ -151,7 +151,7 @@ def _json(text: str, file: str, findings: Findings) -> Json:
         return None
     except ValueError:
         return None  # an integer of thousands of digits, NaN
-    if repeated or value is None or not _shallow(value):
+    if repeated or value is None or not shallow(value):
         return None
     for inner in _strings(value):
         if found := _UNWANTED.search(inner):
@@ -175,7 +175,7 @@ def _no_constant(word: str) -> None:
     raise ValueError(word)
 
 
-def _shallow(value: Json) -> bool:
+def shallow(value: Json) -> bool:
     """Whether it is nested at most DEPTH_MAX deep."""
     level = [value]
     for _ in range(DEPTH_MAX + 1):

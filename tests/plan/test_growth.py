@@ -204,6 +204,11 @@ def test_a_planner_names_files_of_its_own_folder_or_writes_the_plan_itself(tmp_p
         with_plans([{"id": "a", "task": {"plan": "../one.yaml"}}], tmp_path)
     with pytest.raises(BadPlan, match="cannot read"):
         with_plans([{"id": "a", "task": {"plan": "a\0b"}}], tmp_path)
+    deep: list = []
+    for _ in range(900):
+        deep = [deep]
+    with pytest.raises(BadPlan, match="nested deeper than 50 levels"):
+        with_plans([{"id": "a", "run": "x", "args": deep}], tmp_path)
     for odd in (None, 3, "x", [3], [{"id": 7, "task": {"plan": 3}}], [{"task": "x"}]):
         assert with_plans(odd, tmp_path) == odd, "judged later"
 
