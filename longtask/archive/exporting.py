@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import tempfile
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,14 +33,13 @@ from longtask.redaction import redact_value
 from longtask.store.archives import RunCall, Written
 from longtask.store.artifacts import ArtifactStore
 from longtask.store.contract import Store
+from longtask.store.upkeep import SESSION, VALUE
 from longtask.workspace import bundle
 from longtask.workspace.workspace import Workspace
 
 PAGE = 500
 OUTPUT_PAGE = 50  # chunks have 64 KB
 ARTIFACTS_MAX = 1_000_000
-VALUE = re.compile(r'"\$artifact": ?"([0-9a-f]{64})"')
-SESSION = "$session"  # a key of a row of the run journal: blocks of a session that only an open step goes on from
 T = TypeVar("T")
 K = TypeVar("K")
 
@@ -236,6 +234,7 @@ def _event_line(event: Event) -> str:
 def _call_line(call: RunCall) -> str:
     body = call.body
     if isinstance(body, dict):
+        # blocks of a session that only an open step goes on from
         body = {key: value for key, value in body.items() if key != SESSION}
     return _line(call._replace(body=redact_value(body))._asdict())
 

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { Link } from "react-router";
 import type { Attempt } from "@/api/documents";
 import { Took } from "@/parts/Age";
+import { Fact } from "@/parts/Fact";
 import { plain } from "@/parts/log/ansi";
 import { OutputLog } from "@/parts/log/OutputLog";
 import { type Column, Table } from "@/parts/Table";
@@ -100,28 +101,25 @@ function Side({ task, step, attempts, at, output, label, choose }: SideProps) {
         ))}
       </select>
       <dl className="grid grid-cols-[6rem_1fr] gap-x-3 gap-y-0.5 rounded-lg border border-line bg-surface px-3 py-2">
-        <dt className="text-muted">{t.step.outcome}</dt>
-        <dd>
+        <Fact name={t.step.outcome}>
           <OutcomeMark attempt={attempt} />
-        </dd>
-        <dt className="text-muted">{t.step.began}</dt>
-        <dd className="tabular-nums">{attempt.began_at === null ? t.words.unknown : instant(attempt.began_at)}</dd>
-        <dt className="text-muted">{t.step.ended}</dt>
-        <dd className="tabular-nums">{attempt.ended_at === null ? t.step.notYet : instant(attempt.ended_at)}</dd>
-        <dt className="text-muted">{t.step.took}</dt>
-        <dd>{attempt.began_at === null ? t.words.unknown : <Took from={attempt.began_at} to={attempt.ended_at} />}</dd>
-        <dt className="text-muted">{t.step.worker}</dt>
-        <dd className="min-w-0 break-all">{attempt.worker ?? t.words.unknown}</dd>
-        {attempt.runtime === null ? null : (
-          <>
-            <dt className="text-muted">{t.step.runtime}</dt>
-            <dd>{attempt.runtime}</dd>
-          </>
-        )}
-        <dt className="text-muted">{t.step.reason}</dt>
-        <dd className="max-h-40 min-w-0 overflow-auto break-words whitespace-pre-wrap" tabIndex={0}>
+        </Fact>
+        <Fact name={t.step.began} className="tabular-nums">
+          {attempt.began_at === null ? t.words.unknown : instant(attempt.began_at)}
+        </Fact>
+        <Fact name={t.step.ended} className="tabular-nums">
+          {attempt.ended_at === null ? t.step.notYet : instant(attempt.ended_at)}
+        </Fact>
+        <Fact name={t.step.took}>
+          {attempt.began_at === null ? t.words.unknown : <Took from={attempt.began_at} to={attempt.ended_at} />}
+        </Fact>
+        <Fact name={t.step.worker} className="min-w-0 break-all">
+          {attempt.worker ?? t.words.unknown}
+        </Fact>
+        {attempt.runtime === null ? null : <Fact name={t.step.runtime}>{attempt.runtime}</Fact>}
+        <Fact name={t.step.reason} className="max-h-40 min-w-0 overflow-auto break-words whitespace-pre-wrap" scrolls>
           {attempt.reason === null ? "–" : plain(attempt.reason)}
-        </dd>
+        </Fact>
       </dl>
       {output ? (
         <OutputLog

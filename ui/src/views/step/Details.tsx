@@ -7,6 +7,7 @@ import { stepValuesQuery } from "@/api/steps";
 import { stepAddress, taskAddress } from "@/parts/addresses";
 import { Button } from "@/parts/Button";
 import { CopyText } from "@/parts/CopyText";
+import { Fact } from "@/parts/Fact";
 import { plain } from "@/parts/log/ansi";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { StateMark } from "@/parts/State";
@@ -71,10 +72,9 @@ export function Details({ task, step }: { task: TaskTree; step: StepDetail }) {
 
 function Row({ name, children }: { name: string; children: ReactNode }) {
   return (
-    <>
-      <dt className="text-muted">{name}</dt>
-      <dd className="min-w-0 max-sm:-mt-2">{children}</dd>
-    </>
+    <Fact name={name} className="min-w-0 max-sm:-mt-2">
+      {children}
+    </Fact>
   );
 }
 

@@ -2,6 +2,7 @@
 import { X } from "lucide-react";
 import { Link } from "react-router";
 import { stepAddress } from "@/parts/addresses";
+import { Fact } from "@/parts/Fact";
 import { duration, instant } from "@/texts/format";
 import { t, worded } from "@/texts/texts";
 import { nameOf } from "./names";
@@ -32,21 +33,20 @@ export function SpanDetail({ task, row, now, onClose }: Props) {
         </button>
       </header>
       <dl className="grid grid-cols-[auto_1fr] gap-x-3 gap-y-1">
-        <dt className="text-muted">{t.trace.kind}</dt>
-        <dd>{worded(t.trace.kinds, span.kind)}</dd>
-        <dt className="text-muted">{t.trace.began}</dt>
-        <dd className="tabular-nums">{instant(span.started_at)}</dd>
-        <dt className="text-muted">{t.trace.ended}</dt>
-        <dd className="tabular-nums">{span.ended_at === null ? t.trace.goesOn : instant(span.ended_at)}</dd>
-        <dt className="text-muted">{t.trace.took}</dt>
-        <dd className="tabular-nums">{duration((span.ended_at ?? now) - span.started_at)}</dd>
+        <Fact name={t.trace.kind}>{worded(t.trace.kinds, span.kind)}</Fact>
+        <Fact name={t.trace.began} className="tabular-nums">
+          {instant(span.started_at)}
+        </Fact>
+        <Fact name={t.trace.ended} className="tabular-nums">
+          {span.ended_at === null ? t.trace.goesOn : instant(span.ended_at)}
+        </Fact>
+        <Fact name={t.trace.took} className="tabular-nums">
+          {duration((span.ended_at ?? now) - span.started_at)}
+        </Fact>
         {gap === null ? null : (
-          <>
-            <dt className="text-muted">{t.trace.gaps}</dt>
-            <dd className="tabular-nums" title={t.trace.gapsHint}>
-              {duration(gap)}
-            </dd>
-          </>
+          <Fact name={t.trace.gaps} className="tabular-nums" title={t.trace.gapsHint}>
+            {duration(gap)}
+          </Fact>
         )}
       </dl>
       <dl className="flex flex-col gap-1.5 border-t border-line pt-3">
