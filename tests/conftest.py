@@ -35,6 +35,8 @@ LONG = (
     "workers/test_processes.py",
     "cli/test_serve.py",
     "load/test_load.py",
+    "api/test_routes_code.py",
+    "api/test_routes_tasks.py",
     "api/test_access_tokens.py",
     "cli/test_remote.py",
     "cli/test_remote_run.py",
