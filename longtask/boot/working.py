@@ -16,9 +16,9 @@ from longtask.boot.executors import Executors, LaterPlaces, carriers, executors,
 from longtask.boot.late import LOADING, Language
 from longtask.boot.parts import POSTGRES, Parts
 from longtask.config import Config
-from longtask.core.model import Json, JsonMap, Kind, Task
+from longtask.core.model import Json, JsonMap, Kind, Step, Task
 from longtask.core.policy import LEASE_MS
-from longtask.store.contract import WorkerRow
+from longtask.store.contract import Ref, Store, WorkerRow
 
 if TYPE_CHECKING:
     from longtask.engine.claiming import Runtime
@@ -199,3 +199,17 @@ def keep_traces(parts: Parts, *, serving: bool) -> Callable[[], None]:
 def new_worker_id() -> str:
     """Short, since it stands in every claim; host and pid stand in the worker's row."""
     return f"w{secrets.token_hex(3)}"
+
+
+def begins_at(store: Store, ref: Ref, row: Step) -> tuple[str, str | None]:
+    """(base, tree) at which somebody begins who goes on with a step by hand; the tree holds the files of its newest
+    checkpoint, if there is one."""
+    from longtask.steps.places import saved_at
+
+    assert row.base is not None
+    for run in (row.run, row.run - 1):  # what failed begins another run; its files are worth having
+        checkpoint = store.checkpoint(ref, run) if run else None
+        if checkpoint is not None and checkpoint.tree:
+            tree, base = saved_at(checkpoint.tree)
+            return base, tree
+    return row.base, None

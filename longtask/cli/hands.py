@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +21,9 @@ from longtask.cli.words import growth_in, outputs_of, words_of
 from longtask.core.model import Question
 from longtask.store.contract import Ref
 from longtask.views.words import handle
+
+if TYPE_CHECKING:
+    from longtask.workspace.tree import Worktree
 
 STEP = "id of the step"
 OUTPUT = "NAME=VALUE: what the step hands over; a value that is JSON keeps its type"
@@ -139,19 +144,8 @@ def register(app: typer.Typer) -> None:
         except BaseException:
             session.parts.hands.give_back(ref, session.me)
             raise
-        where = None if wt is None else str(wt.path)
-        name = handle(found)
-        helps = f"when it is done: {session.command('done', name, row.key)}; to give it back: "
-        helps += session.command("take", name, row.key, "--give-back")
-        if wt is None or not shell or session.json or not sys.stdin.isatty():
-            place = "it has no code" if where is None else f"its folder is {where}"
-            return told(
-                session, session.task(found.id), f"{row.key} is yours; {place}; {helps}", step=row.key, folder=where
-            )
-        session.say(f"{row.key} is yours; a shell in its folder, {where}; leave it with `exit`; {helps}")
-        environment = {**os.environ, **session.environment, "LONGTASK_TAKEN": f"{found.id} {row.key}"}
-        subprocess.run([os.environ.get("SHELL") or "/bin/sh"], cwd=wt.path, env=environment, check=False)
-        return told(session, session.task(found.id), f"{row.key} is still yours; {helps}", step=row.key, folder=where)
+        say = partial(told, session, session.task(found.id))
+        return at_work(session, handle(found), row.key, wt, shell, say, found.id)
 
     @command()
     def done(
@@ -184,3 +178,19 @@ def register(app: typer.Typer) -> None:
             row = by_hand(session, found, row, commit, message, result)
         ensure_worker(session)
         return told(session, session.task(found.id), f"{row.key} is {row.state}", step=row.key)
+
+
+def at_work(
+    session: Session, name: str, step: str, wt: Worktree | None, shell: bool, say: Callable[..., int], task: str
+) -> int:
+    """Says whose it is and where; on a terminal, with a shell in its folder."""
+    where = None if wt is None else str(wt.path)
+    helps = f"when it is done: {session.command('done', name, step)}; to give it back: "
+    helps += session.command("take", name, step, "--give-back")
+    if wt is None or not shell or session.json or not sys.stdin.isatty():
+        place = "it has no code" if where is None else f"its folder is {where}"
+        return say(f"{step} is yours; {place}; {helps}", step=step, folder=where)
+    session.say(f"{step} is yours; a shell in its folder, {where}; leave it with `exit`; {helps}")
+    environment = {**os.environ, **session.environment, "LONGTASK_TAKEN": f"{task} {step}"}
+    subprocess.run([os.environ.get("SHELL") or "/bin/sh"], cwd=wt.path, env=environment, check=False)
+    return say(f"{step} is still yours; {helps}", step=step, folder=where)

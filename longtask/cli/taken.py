@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from longtask.boot.working import begins_at
 from longtask.cli.session import Session
 from longtask.core.errors import Refused, WorkspaceError
 from longtask.core.model import Json, Step, StepState, Task
@@ -21,17 +22,10 @@ def workspace_of(session: Session, task: Task) -> Workspace | None:
 
 def make_folder(session: Session, task: Task, row: Step) -> Worktree | None:
     """The step's folder: at its base, with the files of its newest checkpoint; None: the task has no code."""
-    from longtask.steps.places import saved_at
-
     workspace = workspace_of(session, task)
     if workspace is None or row.base is None:
         return None
-    tree, base = None, row.base
-    for run in (row.run, row.run - 1):  # what failed begins another run; its files are worth having
-        checkpoint = session.parts.store.checkpoint(Ref(task.id, row.key), run) if run else None
-        if checkpoint is not None and checkpoint.tree:
-            tree, base = saved_at(checkpoint.tree)
-            break
+    base, tree = begins_at(session.parts.store, Ref(task.id, row.key), row)
     aside = tuple((task.options.workspace or {}).get("cache") or ())
     return workspace.checkout(task.id, row.key, row.attempt, base, tree, aside=aside)
 
@@ -51,29 +45,36 @@ def drop_folder(session: Session, task: Task, row: Step) -> str | None:
 def by_hand(
     session: Session, task: Task, row: Step, name: str | None, message: str, result: dict[str, Json] | None
 ) -> Step:
-    """`name`: of a commit in the user's repository.  Whatever goes wrong on the way leaves the step taken."""
+    """`name`: of a commit in the user's repository.  What goes wrong leaves the step as it was."""
     ref, hands, workspace = Ref(task.id, row.key), session.parts.hands, workspace_of(session, task)
-    if row.state is not StepState.RUNNING or row.taken_by is None:
-        row = hands.take(ref, session.me)
     if workspace is None:
         if name is not None:
             raise Refused(f"task {handle(task)!r} has no code: there is nothing to commit; leave --commit out")
         return hands.done(ref, session.me, result=result)
-    wt = workspace.find(task.id, row.key, row.attempt)
-    commit: str | None
-    base: str | None
-    if name is not None:
-        commit = workspace.adopt(task.id, row.key, row.attempt, name)
-        # one that was made beside the task's work is merged into it, and never takes its place
-        base = row.base if row.base is not None and workspace.contains(commit, row.base) else commit
-    elif wt is not None:
-        commit, base = workspace.commit(wt, message or f"{task.name}: {row.key}"), wt.base
-    else:
-        commit, base = None, None
-    row = hands.done(ref, session.me, commit=commit, base=base, result=result)
+    mine = row.state is StepState.RUNNING and row.taken_by is not None
+    if not mine:
+        row = hands.take(ref, session.me)
+    try:
+        wt, commit = made(workspace, task.id, task.name, row.key, row.attempt, name, message)
+        base = None if commit is None or row.base is None else workspace.made_on(commit, row.base)
+        row = hands.done(ref, session.me, commit=commit, base=base, result=result, attempt=row.attempt)
+    except BaseException:
+        if not mine:
+            hands.give_back(ref, session.me)
+        raise
     if wt is not None:
         workspace.remove(wt)
     return row
+
+
+def made(
+    workspace: Workspace, task_id: str, task_name: str, step: str, attempt: int, name: str | None, message: str
+) -> tuple[Worktree | None, str | None]:
+    """The step's folder, if it is there, and the commit that comes of it, or of `name`, as the attempt's."""
+    wt = workspace.find(task_id, step, attempt)
+    if name is not None:
+        return wt, workspace.adopt(task_id, step, attempt, name)
+    return wt, None if wt is None else workspace.commit(wt, message or f"{task_name}: {step}")
 
 
 def resolved(session: Session, task: Task, row: Step, name: str | None) -> Step:

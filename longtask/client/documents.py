@@ -211,6 +211,15 @@ class Acted(TypedDict):
     by: NotRequired[str]
 
 
+class Taken(Acted):
+    """`base`: the commit to begin from, with the files of `tree` if earlier attempts have left some; None: no code."""
+
+    attempt: int
+    base: str | None
+    tree: str | None
+    cache: list[str]
+
+
 class Forked(Acted):
     forked_from: str
 

@@ -210,7 +210,7 @@ def edit(task: str, step: str, words: Mapping[str, Any], *, retry: bool = False)
     return post(path("tasks", task, "steps", step, "edit"), document, {"words": dict(words), "retry": retry})
 
 
-def take(task: str, step: str, *, hours: float = 24.0) -> Request[d.Acted]:
+def take(task: str, step: str, *, hours: float = 24.0) -> Request[d.Taken]:
     """Nobody else works on the step until the caller says that it is done, gives it back, or the time is over."""
     return post(path("tasks", task, "steps", step, "take"), document, {"hours": hours})
 
@@ -220,9 +220,18 @@ def give_back(task: str, step: str) -> Request[d.Acted]:
     return post(path("tasks", task, "steps", step, "give-back"), document)
 
 
-def done(task: str, step: str, *, outputs: Mapping[str, Any] | None = None) -> Request[d.Acted]:
-    """What the caller did by hand is the step's outcome, without a change of the code."""
-    return post(path("tasks", task, "steps", step, "done"), document, {"outputs": outputs})
+def done(
+    task: str,
+    step: str,
+    *,
+    outputs: Mapping[str, Any] | None = None,
+    commit: str | None = None,
+    attempt: int | None = None,
+) -> Request[d.Acted]:
+    """What the caller did by hand is the step's outcome.  `commit`: the change of the code, in the hub already as
+    `refs/longtask/TASK/attempts/STEP.ATTEMPT`; `attempt`: of what `take` has answered."""
+    body = _given(outputs=outputs, commit=commit, attempt=attempt)
+    return post(path("tasks", task, "steps", step, "done"), document, body)
 
 
 def foresee(task: str, step: str, act: Literal["fork", "retry", "edit", "reject"]) -> Request[d.Foreseen]:

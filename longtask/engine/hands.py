@@ -66,14 +66,24 @@ class Hands:
             return w.step(ref.step)
 
     def done(
-        self, ref: Ref, by: str, *, commit: str | None = None, base: str | None = None, result: Json = None
+        self,
+        ref: Ref,
+        by: str,
+        *,
+        commit: str | None = None,
+        base: str | None = None,
+        result: Json = None,
+        attempt: int | None = None,
     ) -> Step:
         """What `by` did is the step's outcome.  One that nobody has taken is taken with it.  `commit`: the change of
-        the code, already on a reference of its own in the hub; `base`: the commit that it was made on."""
+        the code, already on a reference of its own in the hub; `base`: the commit that it was made on; `attempt`: with
+        which `by` has taken it, None: whichever is the newest."""
         outcome = Done(redact_value(result), commit, base=base)
 
         def act(w: Writing, conditions: Mapping[str, Condition]) -> Step:
             step = w.step(ref.step)
+            if attempt is not None and (step.attempt != attempt or step.state is not StepState.RUNNING):
+                raise Refused(f"step {ref.step!r}: attempt {attempt} is over; take it again, then say that it is done")
             if step.state is StepState.RUNNING and step.taken_by not in (None, by):
                 raise Refused(f"step {ref.step!r} is taken by {step.taken_by}; it is theirs to say that it is done")
             if step.state is not StepState.RUNNING or step.taken_by is None:

@@ -304,6 +304,11 @@ def contains(hub: Hub, commit: str, ancestor: str) -> bool:
     return git(hub.place, "merge-base", "--is-ancestor", _id(ancestor), _id(commit), ok=(0, 1)).code == 0
 
 
+def related(hub: Hub, a: str, b: str) -> bool:
+    """They have an ancestor in common."""
+    return git(hub.place, "merge-base", _id(a), _id(b), ok=(0, 1)).code == 0
+
+
 def has_commit(hub: Hub, commit: str) -> bool:
     return git(hub.place, "cat-file", "-e", f"{_id(commit)}^{{commit}}", ok=(0, 1, 128)).code == 0
 

@@ -9,9 +9,10 @@ reference, the delivery in the journal, `merge` outside any lock, the new head i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from longtask.core.errors import Refused
 from longtask.workspace import (
     clean,
     exchange,
@@ -108,6 +109,27 @@ class Workspace:
     def take_brought(self, commit: str) -> bool:
         """Begin from a commit that was pushed to the hub.  False: it is not there.  Raises HubUnreachable."""
         return exchange.take_brought(self.hub, commit)
+
+    def take_delivered(self, task_id: str, step: str, attempt: int, commit: str) -> bool:
+        """A person's commit that was pushed to the hub as the attempt's.  False: it is not there."""
+        return exchange.take_delivered(self.hub, task_id, step, attempt, commit)
+
+    def pushing_to(self, place: str) -> Workspace:
+        """The same with another installation's hub, a folder or a URL, as the one that is shared."""
+        there = remote.remote_at(place)
+        if there.folder is not None and there.folder.exists() and there.folder.samefile(self.hub.path):
+            return self  # both are of one home
+        return Workspace(replace(self.hub, remote=there))
+
+    def made_on(self, commit: str, base: str) -> str:
+        """What a person's commit was made on: the attempt's base, or itself, if it was made beside the task's work,
+        which is merged with it and never loses its place.  Raises Refused: the two have no history in common."""
+        exchange.need(self.hub, commit, base)
+        if hub.contains(self.hub, commit, base):
+            return base
+        if not hub.related(self.hub, commit, base):
+            raise Refused(f"commit {commit[:12]} has no history in common with the step's base {base[:12]}")
+        return commit
 
     def adopt(self, task_id: str, step: str, attempt: int, name: str, folder: Path | None = None) -> str:
         """A person's commit becomes the attempt's; `name` is looked up in `folder`, or the user's repository."""

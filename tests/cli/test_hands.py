@@ -85,6 +85,19 @@ def test_a_commit_of_one_s_own_is_the_outcome_and_is_merged_beside_other_work(fa
     assert failed("logs", "@last", "last").out.strip().endswith("mine")
 
 
+def test_a_commit_that_cannot_be_taken_leaves_the_step_as_it_was(failed: Shell):
+    assert "no such commit" in failed("done", "@last", "one", "--commit", "nothing", code=None).err
+    run = lambda *words: subprocess.run(["git", *words], cwd=failed.cwd, check=True, capture_output=True)  # noqa: E731
+    run("checkout", "-q", "--orphan", "apart")
+    run("commit", "-q", "-m", "apart", "--allow-empty")
+    assert "no history in common" in failed("done", "@last", "one", "--commit", "apart", code=1).err
+    steps = {step["key"]: step["state"] for step in failed("show", "@last", "--json", code=None).json["steps"]}
+    assert steps["one"] == "failed"
+    failed("take", "@last", "one", "--no-shell")
+    assert "no such commit" in failed("done", "@last", "one", "--commit", "nothing", code=None).err
+    assert "taken by ann" in failed("show", "@last").out
+
+
 def test_a_taken_step_is_given_back(failed: Shell):
     folder = Path(failed("take", "@last", "one", "--json").json["folder"])
     assert "taken by ann" in failed("take", "@last", "one", code=1, env={"LONGTASK_USER": "ben"}).err

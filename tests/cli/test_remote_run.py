@@ -16,7 +16,7 @@ from longtask.api.access.tokens import Tokens
 from longtask.api.server import Server, make_server
 from longtask.api.settings import Settings
 from longtask.config import Config
-from longtask.core.errors import NotFound
+from longtask.core.errors import NotFound, Refused
 from tests.api.carrying import carry_to
 from tests.api.live import serving
 from tests.cli.shell import Shell
@@ -270,3 +270,68 @@ def test_workspaces_are_registered_and_listed_without_a_server(shell, bare):
     assert bare in shell.here("workspace", "show", fetched["id"]).out
     assert "no such folder" in shell.here("workspace", "add", "nothing", code=2).err
     assert "no workspace" in shell.here("workspace", "show", "nothing", code=2).err
+
+
+# --- by hand ------------------------------------------------------------------------------------------------------
+
+FAILING = """\
+longtask: 1
+name: work
+workspace: {repo: .}
+steps:
+  - {id: edit, run: "exit 3", commit: true}
+  - {id: patch, needs: [edit], artifact: {patch: {name: work.patch}}}
+"""
+
+
+@pytest.fixture
+def failed(town, place, tmp_path) -> Town:
+    made = town(place)
+    (made.shell.cwd / "longtask.yaml").write_text(FAILING)
+    git(made.shell.cwd, "config", "user.name", "ann")
+    git(made.shell.cwd, "config", "user.email", "ann@example.com")
+    made("workspace", "add")
+    made("run", "--detach", "--unattended")
+    carry_to(made.server.parts, "work-1", "failed")
+    return made
+
+
+def test_a_step_is_worked_on_in_a_folder_of_this_machine_and_its_change_goes_through_the_hub(failed):
+    folder = Path(failed("take", "work-1", "edit", "--json").json["folder"])
+    assert folder.is_relative_to(failed.shell.home) and (folder / "a.txt").read_text() == "one\n"
+    (folder / "b.txt").write_text("by hand\n")
+    assert str(folder) in failed("take", "work-1", "edit", "--give-back").out
+    folder = Path(failed("take", "work-1", "edit", "--json").json["folder"])
+    (folder / "b.txt").write_text("by hand\n")
+    failed("done", "work-1", "edit", "-m", "By hand", "--output", "n=3")
+    assert not folder.exists()
+    assert "+by hand" in failed.patch("work-1")
+
+
+def test_a_commit_of_this_machine_is_pushed_checked_and_fenced(failed):
+    cwd, id = failed.shell.cwd, failed("show", "work-1", "--json", code=None).json["id"]
+    assert "no such commit" in failed("done", "work-1", "edit", "--commit", "nothing", code=None).err
+    git(cwd, "checkout", "-q", "--orphan", "apart")
+    git(cwd, "commit", "-q", "-m", "apart", "--allow-empty")
+    assert "no history in common" in failed("done", "work-1", "edit", "--commit", "apart", code=1).err
+    with Client(failed.url, failed.token) as client:
+        assert client.step(id, "edit")["state"] == "failed", "as it was"
+        taken = client.take(id, "edit")
+        for commit, attempt in (("0" * 40, taken["attempt"]), (git(cwd, "rev-parse", "main").strip(), 99)):
+            with pytest.raises(Refused, match="is not in the hub as"):
+                client.done(id, "edit", commit=commit, attempt=attempt)
+    git(cwd, "checkout", "-q", "-f", "-b", "mine", "main")
+    (cwd / "c.txt").write_text("mine\n")
+    git(cwd, "add", "c.txt")
+    git(cwd, "commit", "-q", "-m", "mine")
+    failed("done", "work-1", "edit", "--commit", "mine")
+    assert "+mine" in failed.patch("work-1")
+
+
+def test_without_a_hub_a_step_is_not_taken_and_what_helps_is_said(town):
+    town = town(tokens=True)
+    config = town.server.parts.config
+    replace(town.shell, home=config.home).here("workspace", "add")
+    (town.shell.cwd / "longtask.yaml").write_text(FAILING)
+    replace(town.shell, home=config.home).here("run", "--foreground", "--unattended", "--dirty", "ignore", code=1)
+    assert "LONGTASK_HUB there names one" in town("take", "work-1", "edit", code=1).err

@@ -26,6 +26,13 @@ class Acted(Shape):
     by: str | None = None
 
 
+class Taken(Acted):
+    attempt: int = Field(description="With which it is the caller's: `done` names it.")
+    base: str | None = Field(description="The commit that its folder begins from; null: the task has no code.")
+    tree: str | None = Field(description="The files that earlier attempts have left, on that commit; null: none.")
+    cache: list[str] = Field(description="Paths that are no part of the change of the code.")
+
+
 class Grown(Acted):
     steps: list[str] = Field(description="The keys of what was added.", examples=[["docs"]])
 
@@ -61,6 +68,16 @@ class Checked(Shape):
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     "Acted": {"task": TASK_ID, "handle": "shop-12", "status": "running"},
+    "Taken": {
+        "task": TASK_ID,
+        "handle": "shop-12",
+        "status": "running",
+        "step": "backend",
+        "attempt": 2,
+        "base": "8f1d3c0e5b7a49d2a6c4e1f0b3d5a7c9e2f4b6d8",
+        "tree": None,
+        "cache": [],
+    },
     "Grown": {"task": TASK_ID, "handle": "shop-12", "status": "running", "steps": ["docs"]},
     "Forked": {
         "task": TASK_ID,

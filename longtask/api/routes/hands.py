@@ -5,15 +5,18 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import Field
 
-from longtask.api.documents.acts import Acted, Grown
+from longtask.api.documents.acts import Acted, Grown, Taken
 from longtask.api.documents.shape import answers
 from longtask.api.problems import Document
 from longtask.api.server import Server
 from longtask.api.sight import NAME_MAX, Body, Operator, StepKey, TaskName, seen_step, seen_task
+from longtask.boot.working import begins_at
+from longtask.core.errors import Refused
 from longtask.core.model import Step, Task
 from longtask.core.policy import GROWTH_MAX
 from longtask.store.contract import Ref
 from longtask.views.documents import acted_map
+from longtask.workspace.names import attempt_ref
 
 HOURS_MAX = 24 * 90
 Words = dict[str, Any]  # of a step, as a plan writes them
@@ -54,6 +57,13 @@ class Take(Body):
 
 class Done(Body):
     outputs: dict[str, Any] | None = Field(default=None, description="What the step hands over.")
+    commit: str | None = Field(
+        default=None,
+        pattern="^([0-9a-f]{40}|[0-9a-f]{64})$",
+        description="The change of the code, pushed to the hub as `refs/longtask/TASK/attempts/STEP.ATTEMPT`, which "
+        "`longtask --server URL done` does; null: there is none.",
+    )
+    attempt: int | None = Field(default=None, ge=1, description="With `commit`: the one with which it was taken.")
 
 
 def router(server: Server) -> APIRouter:
@@ -79,12 +89,16 @@ def router(server: Server) -> APIRouter:
         ref = Ref(found.id, seen_step(server, found, step).key)
         return acted(found, hands.edit(ref, body.words, caller.name, again=body.retry))
 
-    @routes.post("/tasks/{task}/steps/{step}/take", responses=answers(Acted))
+    @routes.post("/tasks/{task}/steps/{step}/take", responses=answers(Taken))
     def take_step(caller: Operator, task: TaskName, step: StepKey, body: Take | None = None) -> Document:
         """Nobody else works on it until the caller says that it is done, gives it back, or the time is over."""
         found = seen_task(server, task, caller)
         ref = Ref(found.id, seen_step(server, found, step).key)
-        return acted(found, hands.take(ref, caller.name, round((body or Take()).hours * 3_600_000)))
+        row = hands.take(ref, caller.name, round((body or Take()).hours * 3_600_000))
+        base, tree = (None, None) if row.base is None else begins_at(store, ref, row)
+        cache = list((found.options.workspace or {}).get("cache") or ())
+        told = acted_map(store.get_task(found.id), step=row.key, attempt=row.attempt)
+        return Document({**told, "base": base, "tree": tree, "cache": cache})
 
     @routes.post("/tasks/{task}/steps/{step}/give-back", responses=answers(Acted))
     def give_back_step(caller: Operator, task: TaskName, step: StepKey) -> Document:
@@ -94,10 +108,24 @@ def router(server: Server) -> APIRouter:
 
     @routes.post("/tasks/{task}/steps/{step}/done", responses=answers(Acted))
     def finish_step(caller: Operator, task: TaskName, step: StepKey, body: Done | None = None) -> Document:
-        """What the caller did is the step's outcome: one without a change of the code, which `longtask done` brings
-        from the step's folder."""
+        """What the caller did is the step's outcome.  A change of the code was pushed to the hub before."""
         found = seen_task(server, task, caller)
-        ref = Ref(found.id, seen_step(server, found, step).key)
-        return acted(found, hands.done(ref, caller.name, result=(body or Done()).outputs))
+        row, said = seen_step(server, found, step), body or Done()
+        ref = Ref(found.id, row.key)
+        base = None if said.commit is None else made_on(found, row, said.commit, said.attempt)
+        done = hands.done(ref, caller.name, commit=said.commit, base=base, result=said.outputs, attempt=said.attempt)
+        return acted(found, done)
+
+    def made_on(task: Task, row: Step, commit: str, attempt: int | None) -> str:
+        """Raises Refused: the commit is not the attempt's, or has nothing to do with the task."""
+        if not task.workspace_id or row.base is None:
+            raise Refused(f"step {row.key!r}: its task has no code, so its outcome has no commit")
+        if attempt is None:
+            raise Refused(f"step {row.key!r}: say with which attempt it was taken, whose commit {commit[:12]} is")
+        workspace = server.parts.merger.workspace(task.workspace_id)
+        if not workspace.take_delivered(task.id, row.key, attempt, commit):
+            ref = attempt_ref(task.id, row.key, attempt)
+            raise Refused(f"commit {commit[:12]} is not in the hub as {ref}; push it there, then say that it is done")
+        return workspace.made_on(commit, row.base)
 
     return routes

@@ -39,6 +39,8 @@ ANSWERED = {  # commands, and the modules and names of their bodies
     "fork": "fork.fork",
     "add": "hands.add",
     "edit": "hands.edit",
+    "take": "hands.take",
+    "done": "hands.done",
     "export": "archives.export_task",
     "import": "archives.import_task",
     "workspace add": "workspaces.add",

@@ -412,8 +412,7 @@ export interface paths {
         put?: never;
         /**
          * Finish Step
-         * @description What the caller did is the step's outcome: one without a change of the code, which `longtask done` brings
-         *     from the step's folder.
+         * @description What the caller did is the step's outcome.  A change of the code was pushed to the hub before.
          */
         post: operations["finish_step"];
         delete?: never;
@@ -2144,6 +2143,16 @@ export interface components {
             outputs?: {
                 [key: string]: unknown;
             } | null;
+            /**
+             * Commit
+             * @description The change of the code, pushed to the hub as `refs/longtask/TASK/attempts/STEP.ATTEMPT`, which `longtask --server URL done` does; null: there is none.
+             */
+            commit?: string | null;
+            /**
+             * Attempt
+             * @description With `commit`: the one with which it was taken.
+             */
+            attempt?: number | null;
         };
         /** Edit */
         Edit: {
@@ -4506,6 +4515,64 @@ export interface components {
             hours?: number;
         };
         /**
+         * Taken
+         * @example {
+         *       "task": "019b76da-a800-7000-8000-000000000001",
+         *       "handle": "shop-12",
+         *       "status": "running",
+         *       "step": "backend",
+         *       "attempt": 2,
+         *       "base": "8f1d3c0e5b7a49d2a6c4e1f0b3d5a7c9e2f4b6d8",
+         *       "tree": null,
+         *       "cache": []
+         *     }
+         */
+        Taken: {
+            /**
+             * Task
+             * @example 019b76da-a800-7000-8000-000000000001
+             */
+            task: string;
+            /**
+             * Handle
+             * @example shop-12
+             */
+            handle: string;
+            /**
+             * Status
+             * @example running
+             */
+            status: string;
+            /** Step */
+            step?: string | null;
+            /** Answer */
+            answer?: string | null;
+            /** By */
+            by?: string | null;
+            /**
+             * Attempt
+             * @description With which it is the caller's: `done` names it.
+             */
+            attempt: number;
+            /**
+             * Base
+             * @description The commit that its folder begins from; null: the task has no code.
+             */
+            base: string | null;
+            /**
+             * Tree
+             * @description The files that earlier attempts have left, on that commit; null: none.
+             */
+            tree: string | null;
+            /**
+             * Cache
+             * @description Paths that are no part of the change of the code.
+             */
+            cache: string[];
+        } & {
+            [key: string]: unknown;
+        };
+        /**
          * TaskPage
          * @example {
          *       "items": [
@@ -5820,7 +5887,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Acted"];
+                    "application/json": components["schemas"]["Taken"];
                 };
             };
             "4XX": components["responses"]["Problem"];
