@@ -30,8 +30,12 @@ AFTERWARDS = {
 }
 
 
+PICTURES = "() => [...document.images].every((one) => one.complete && one.naturalWidth)"
+
+
 def shoot(page: Page, address: str, name: str) -> None:
     look_at(page, address)
+    page.wait_for_function(PICTURES)
     page.screenshot(path=FOLDER / f"{name}.png")
     print(name)
 

@@ -43,7 +43,7 @@ export const EventLine = memo(function EventLine({ entry, dated, open, task }: P
           <span className="max-sm:hidden">{dated ? `${instant(at).slice(5, 10)} ` : ""}</span>
           {clock(at)}
         </time>
-        <span className={`inline-flex w-44 shrink-0 items-center gap-2 max-sm:w-36 ${INKS[mark] ?? ""}`}>
+        <span className={`inline-flex w-52 shrink-0 items-center gap-2 max-sm:w-36 ${INKS[mark] ?? ""}`}>
           <StateMark state={mark} />
           <span className="truncate">{event.type}</span>
         </span>
