@@ -179,8 +179,8 @@ def test_a_file_is_fetched_over_cut_lines_without_beginning_anew(connect, live, 
 def test_what_an_earlier_call_has_fetched_is_gone_on_with(connect, live, large, tmp_path):
     id, name, content = large
     file = tmp_path / "got.bin"
-    impatient = Limits(wait_min_s=0.001, wait_max_s=0.001, stream_patience_s=0.01)
-    with cutting(live.port, 1_000_000, *[0] * 100) as line, pytest.raises(StoreUnavailable):
+    impatient = Limits(wait_min_s=0.001, wait_max_s=0.001, stream_patience_s=0.5)
+    with cutting(live.port, 1_000_000, *[0] * 10_000) as line, pytest.raises(StoreUnavailable):
         connect(line.url, limits=impatient).download(id, name, file)
     [part] = tmp_path.glob(".got.bin.*.part")
     assert not file.exists() and part.stat().st_size > 500_000
