@@ -542,7 +542,7 @@ MUTANTS = (
         "longtask.core.family",
         "followed < task.wish and (",
         "False and (",
-        FAMILY | {"people": 90, "person": "pause resume", "race": 90, "stale": 50, "workers_min": 3},
+        scenario="a_child_made_behind_a_relay_is_told_by_another",
     ),
     Mutant(
         "child passed by the relay",
