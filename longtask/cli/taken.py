@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from longtask.boot.working import begins_at
 from longtask.cli.session import Session
-from longtask.core.errors import Refused, WorkspaceError
+from longtask.core.errors import Refused
 from longtask.core.model import Json, Step, StepState, Task
 from longtask.store.contract import Ref
 from longtask.views.words import handle
@@ -83,7 +83,5 @@ def resolved(session: Session, task: Task, row: Step, name: str | None) -> Step:
     if name is None or workspace is None:
         raise Refused(f"step {row.key!r} is in conflict with the head; name a commit that holds both: --commit COMMIT")
     commit = workspace.adopt(task.id, row.key, row.attempt, name)
-    for side, what in ((row.commit, "the step's own commit"), (task.head, "the task's head")):
-        if side is not None and not workspace.contains(commit, side):
-            raise WorkspaceError(f"commit {commit[:12]} does not contain {what} {side[:12]}; merge both, then name it")
+    workspace.need_both(commit, row.commit, task.head)
     return session.parts.desk.answer(Ref(task.id, row.key), "resolve", session.me, ask=row.ask, commit=commit)

@@ -13,10 +13,11 @@ from longtask.core.errors import BadPlan, Refused
 from longtask.core.grow import renumbered
 from longtask.core.model import OPEN, Done, Json, Step, StepSpec, StepState
 from longtask.core.policy import EDGES_PER_STEP_MAX, TAKEN_MS
-from longtask.core.settle import Condition, react
+from longtask.core.settle import Condition, ConditionNeeded, react
 from longtask.redaction import redact_value
 from longtask.store.contract import Ref, Store
 
+from .growing import Plan, grow_in, handed_over
 from .scope import Expressions, Scopes
 from .settling import settle_quietly, with_conditions
 from .writing import Writing, write
@@ -27,6 +28,7 @@ class Hands:
         self._store = store
         self._scopes = scopes
         self._expressions = expressions
+        self._reading = store, scopes, expressions
 
     def edit(self, ref: Ref, words: Json, by: str, *, again: bool = False) -> Step:
         """Other words for a step that has not completed, from its next attempt on: those of a plan, as plain values.
@@ -77,8 +79,11 @@ class Hands:
     ) -> Step:
         """What `by` did is the step's outcome.  One that nobody has taken is taken with it.  `commit`: the change of
         the code, already on a reference of its own in the hub; `base`: the commit that it was made on; `attempt`: with
-        which `by` has taken it, None: whichever is the newest."""
+        which `by` has taken it, None: whichever is the newest.  A planner's outputs hold its `steps`, which are added;
+        nobody is asked about them once more."""
         outcome = Done(redact_value(result), commit, base=base)
+        spec = self._store.spec(ref.task_id, self._store.get_step(ref).spec)
+        plan = handed_over(*self._reading, ref, spec, outcome.result) if "grow" in spec.body else None
 
         def act(w: Writing, conditions: Mapping[str, Condition]) -> Step:
             step = w.step(ref.step)
@@ -86,16 +91,21 @@ class Hands:
                 raise Refused(f"step {ref.step!r}: attempt {attempt} is over; take it again, then say that it is done")
             if step.state is StepState.RUNNING and step.taken_by not in (None, by):
                 raise Refused(f"step {ref.step!r} is taken by {step.taken_by}; it is theirs to say that it is done")
+            if plan is not None and step.state in (StepState.FAILED, StepState.CANCELLED):
+                hint = "take it first, so that its stages are open again; then say that it is done"
+                raise Refused(f"step {ref.step!r} is {step.state}, and its steps have no place now: {hint}")
             if step.state is not StepState.RUNNING or step.taken_by is None:
                 step = _take(w, ref.step, by, TAKEN_MS, conditions)
             w.add(decide.finish(w.task, step, w.spec(step), step.attempt, outcome, w.now))
+            if plan is not None:
+                _grow(w, plan, ref.step)
             settle_quietly(w, ref.step)
             return w.step(ref.step)
 
         return self._with_conditions(ref, by, act)
 
     def _with_conditions(self, ref: Ref, by: str, act: Callable[[Writing, Mapping[str, Condition]], Step]) -> Step:
-        return with_conditions(self._store, self._scopes, self._expressions, ref, by, act)
+        return with_conditions(*self._reading, ref, by, act)
 
 
 def _take(w: Writing, key: str, by: str, for_ms: int, conditions: Mapping[str, Condition]) -> Step:
@@ -109,6 +119,14 @@ def _take(w: Writing, key: str, by: str, for_ms: int, conditions: Mapping[str, C
             break
         w.add(react(w.task, w.step(key), None, w.now, conditions))
     return w.step(key)
+
+
+def _grow(w: Writing, plan: Plan, key: str) -> None:
+    try:
+        grow_in(w, plan.growth, key, plan.conditions)
+    except ConditionNeeded:
+        text = f"step {key!r}: what the conditions of its new steps read has changed just now; try again"
+        raise Refused(text) from None
 
 
 def _readable(w: Writing, step: Step, was: StepSpec, now: StepSpec) -> None:

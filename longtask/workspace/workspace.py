@@ -214,6 +214,12 @@ class Workspace:
         exchange.need(self.hub, commit, ancestor)
         return hub.contains(self.hub, commit, ancestor)
 
+    def need_both(self, commit: str, own: str | None, head: str | None) -> None:
+        """Raises Refused: a commit that is to resolve a merge conflict lacks a side."""
+        for side, what in ((own, "the step's own commit"), (head, "the task's head")):
+            if side is not None and not self.contains(commit, side):
+                raise Refused(f"commit {commit[:12]} does not contain {what} {side[:12]}; merge both, then name it")
+
     def has_commit(self, commit: str) -> bool:
         """Here, or in the shared hub."""
         return hub.has_commit(self.hub, commit) or exchange.can_have(self.hub, commit)

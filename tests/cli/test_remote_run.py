@@ -328,6 +328,41 @@ def test_a_commit_of_this_machine_is_pushed_checked_and_fenced(failed):
     assert "+mine" in failed.patch("work-1")
 
 
+CLASHING = """\
+longtask: 1
+name: work
+workspace: {repo: .}
+steps:
+  - {id: left, run: "echo left > a.txt", commit: true}
+  - {id: right, run: "echo right > a.txt", commit: true}
+  - {id: patch, needs: [left, right], artifact: {patch: {name: work.patch}}}
+"""
+
+
+def test_a_conflict_is_resolved_from_elsewhere_by_a_commit_that_holds_both_sides_and_by_no_other(town, place):
+    town = town(place)
+    cwd = town.shell.cwd
+    (cwd / "longtask.yaml").write_text(CLASHING)
+    town("workspace", "add")
+    town("run", "--detach", "--attended")
+    carry_to(town.server.parts, "work-1", "waiting_user")
+    with Client(town.url, town.token) as client:
+        tree = client.task("work-1")
+        (row,) = (step for step in tree["steps"] if step["state"] == "waiting")
+        for commit in ("0" * 40, row["commit"], tree["head"]):
+            with pytest.raises(Refused, match="is not in the hub as|does not contain"):
+                client.decide(client.approval(tree["id"], row["key"]), "resolve", commit=commit)
+    parts = town.server.parts
+    hub = parts.merger.workspace(parts.store.get_task(tree["id"]).workspace_id).hub
+    git(cwd, "fetch", "-q", str(hub.path), "refs/longtask/*:refs/here/*")
+    git(cwd, "checkout", "-q", "-f", "-b", "mine", tree["head"])
+    refused = town("done", "work-1", row["key"], "--commit", "mine", code=1).err
+    assert "does not contain the step's own commit" in refused
+    git(cwd, "merge", "-q", "-s", "ours", "-m", "both", row["commit"])
+    town("done", "work-1", row["key"], "--commit", "mine")
+    assert "a.txt" in town.patch("work-1")
+
+
 def test_without_a_hub_a_step_is_not_taken_and_what_helps_is_said(town):
     town = town(tokens=True)
     config = town.server.parts.config

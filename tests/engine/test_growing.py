@@ -4,7 +4,8 @@ import pytest
 
 from longtask.core.errors import BadPlan, Refused
 from longtask.core.events import HelpAsked, StepCompleted, StepRetried, StepsAdded
-from longtask.core.model import Done, Kind, StepState
+from longtask.core.model import Done, Failed, Kind, StepState
+from longtask.engine.hands import Hands
 from longtask.plan.growth import growth_from
 from longtask.steps.contract import Assignment
 from tests.engine.world import HANG, World, step
@@ -89,6 +90,27 @@ def test_a_planner_s_steps_are_added_with_its_completion(world: World):
 def test_a_planner_that_wants_nothing_more_is_done(world: World):
     world.submit(planner(), acts={"plan": [Done({"steps": []})]})
     assert world.run() == "completed"
+
+
+def test_a_planner_that_is_done_by_hand_adds_its_steps(world: World):
+    world.submit(planner(stage="s2"), step("end", 2), acts={"plan": [HANG]})
+    hands = Hands(world.store, world.scopes, world.language)
+    world.settle()
+    world.end("plan", Failed("no", retryable=False))
+    world.settle()
+    with pytest.raises(Refused, match="take it first"):
+        hands.done(world.ref("plan"), "ann", result={"steps": []})
+    hands.take(world.ref("plan"), "ann")
+    world.settle()
+    for said in (None, {"steps": "x"}, {"steps": [run("x", needs=["nobody"])]}):
+        with pytest.raises(BadPlan, match="steps|nobody"):
+            hands.done(world.ref("plan"), "ann", result=said)
+        assert world.states("plan") == ["running"], "what is wrong changes nothing"
+    hands.done(world.ref("plan"), "ann", result={"steps": [run("x"), run("y", needs=["x"])]})
+    assert world.run() == "completed"
+    assert world.states("plan", "x", "y", "end") == ["completed"] * 4
+    (added,) = [fact for fact in world.facts(StepsAdded) if fact.by == "plan"]
+    assert [row.key for row in added.steps] == ["x", "y"]
 
 
 def test_what_is_wrong_with_its_steps_goes_back_to_the_planner_a_few_times(world: World):  # (43)

@@ -17,6 +17,7 @@ from longtask.api.documents.acts import Acted
 from longtask.api.documents.approvals import Approval, ApprovalPage
 from longtask.api.documents.shape import answers
 from longtask.api.problems import Document, Problem
+from longtask.api.pushed import COMMIT_PATTERN, pushed
 from longtask.api.server import Server
 from longtask.api.sight import Approver, Body, Limit, Name, StepKey, TaskName, Text, Viewer, page, seen_step, seen_task
 from longtask.core.errors import NotFound, Refused
@@ -33,7 +34,12 @@ class Decision(Body):
     answer: Name = Field(description="One of `answers`.", examples=["approve"])
     text: Text = Field(default="", description="A word for the record; a rejection takes a reason.")
     edited: Any = Field(default=None, description="With `edit`: what the result holds as `edited`.")
-    commit: Name | None = Field(default=None, description="With `resolve`: the commit that contains both sides.")
+    commit: str | None = Field(
+        default=None,
+        pattern=COMMIT_PATTERN,
+        description="With `resolve`: a commit that contains both sides, pushed to the hub as the attempt's, as "
+        "`longtask --server URL done` does.",
+    )
 
 
 def asks(step: Step) -> bool:
@@ -130,6 +136,8 @@ def router(server: Server) -> APIRouter:
                 "a rejection takes a reason",
                 f"step {row.key!r}: say in 'text' what is wrong, so that somebody can act on it",
             )
+        if body.commit is not None:
+            need_resolved(found, row, body.commit)
         try:
             after = desk.answer(
                 Ref(found.id, row.key),
@@ -150,6 +158,13 @@ def router(server: Server) -> APIRouter:
             raise
         answered = acted_map(store.get_task(found.id), step=after.key, answer=body.answer, by=caller.name)
         return Document(answered)
+
+    def need_resolved(task: Task, row: Step, commit: str) -> None:
+        """Raises Refused: the commit is not in the hub, or does not resolve the step's conflict."""
+        if not task.workspace_id or row.commit is None:
+            raise Refused(f"step {row.key!r} asks about no conflict: leave the commit out")
+        workspace = pushed(server, task, row, row.attempt, commit)
+        workspace.need_both(commit, row.commit, task.head)
 
     async def asked_anew(task: Task, step: str, told: str) -> Problem:
         until = time.monotonic() + ANEW_S

@@ -8,6 +8,7 @@ from pydantic import Field
 from longtask.api.documents.acts import Acted, Grown, Taken
 from longtask.api.documents.shape import answers
 from longtask.api.problems import Document
+from longtask.api.pushed import COMMIT_PATTERN, pushed
 from longtask.api.server import Server
 from longtask.api.sight import NAME_MAX, Body, Operator, StepKey, TaskName, seen_step, seen_task
 from longtask.boot.working import begins_at
@@ -16,7 +17,6 @@ from longtask.core.model import Step, Task
 from longtask.core.policy import GROWTH_MAX
 from longtask.store.contract import Ref
 from longtask.views.documents import acted_map
-from longtask.workspace.names import attempt_ref
 
 HOURS_MAX = 24 * 90
 Words = dict[str, Any]  # of a step, as a plan writes them
@@ -59,7 +59,7 @@ class Done(Body):
     outputs: dict[str, Any] | None = Field(default=None, description="What the step hands over.")
     commit: str | None = Field(
         default=None,
-        pattern="^([0-9a-f]{40}|[0-9a-f]{64})$",
+        pattern=COMMIT_PATTERN,
         description="The change of the code, pushed to the hub as `refs/longtask/TASK/attempts/STEP.ATTEMPT`, which "
         "`longtask --server URL done` does; null: there is none.",
     )
@@ -122,10 +122,6 @@ def router(server: Server) -> APIRouter:
             raise Refused(f"step {row.key!r}: its task has no code, so its outcome has no commit")
         if attempt is None:
             raise Refused(f"step {row.key!r}: say with which attempt it was taken, whose commit {commit[:12]} is")
-        workspace = server.parts.merger.workspace(task.workspace_id)
-        if not workspace.take_delivered(task.id, row.key, attempt, commit):
-            ref = attempt_ref(task.id, row.key, attempt)
-            raise Refused(f"commit {commit[:12]} is not in the hub as {ref}; push it there, then say that it is done")
-        return workspace.made_on(commit, row.base)
+        return pushed(server, task, row, attempt, commit).made_on(commit, row.base)
 
     return routes

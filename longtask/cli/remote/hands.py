@@ -102,9 +102,7 @@ def done(
             raise Refused(f"step {step!r} is in conflict with the head; name a commit that holds both: --commit COMMIT")
         workspace = _workspace(session, client)
         sha = workspace.adopt(id, step, entry["attempt"], commit)
-        for side in (entry["commit"], tree["head"]):
-            if side is not None and not workspace.contains(sha, side):
-                raise WorkspaceError(f"commit {sha[:12]} does not contain {side[:12]}; merge both, then name it")
+        workspace.need_both(sha, entry["commit"], tree["head"])
         acted = client.decide(client.approval(id, step), "resolve", commit=sha)
     elif tree["base"] is None:
         if commit is not None:

@@ -2130,7 +2130,7 @@ export interface components {
             edited?: unknown;
             /**
              * Commit
-             * @description With `resolve`: the commit that contains both sides.
+             * @description With `resolve`: a commit that contains both sides, pushed to the hub as the attempt's, as `longtask --server URL done` does.
              */
             commit?: string | null;
         };
