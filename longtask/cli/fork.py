@@ -28,6 +28,9 @@ def register(app: typer.Typer) -> None:
         dry_run: Annotated[
             bool, typer.Option("--dry-run", help="only tell what will run again, and what stays")
         ] = False,
+        paused: Annotated[
+            bool, typer.Option("--paused", help="edit its steps first, then `longtask resume` it")
+        ] = False,
         key: Annotated[str | None, typer.Option(metavar="KEY", help="the same key gives the same fork")] = None,
     ) -> int:
         """Do a step again in a new task, which takes over what was done before it.
@@ -38,6 +41,7 @@ def register(app: typer.Typer) -> None:
         Examples:
             longtask fork @last --from migrate --dry-run
             longtask fork shop-12 --from migrate
+            longtask fork shop-12 --from migrate --paused    # then edit, then resume
         """
         session: Session = ctx.obj
         found = session.task(task)
@@ -45,10 +49,10 @@ def register(app: typer.Typer) -> None:
         if dry_run:
             return foresee(session, ref, "fork")
         session.outside_only("fork")
-        made = session.parts.desk.fork(ref, session.me, idempotency_key=key)
+        made = session.parts.desk.fork(ref, session.me, idempotency_key=key, paused=paused)
         follow(session.parts.merger, made)
         ensure_worker(session)
-        return say_forked(session, found.id, handle(found), acted_map(made, step=ref.step))
+        return say_forked(session, found.id, handle(found), acted_map(made, step=ref.step), paused)
 
 
 def foresee(session: Session, ref: Ref, act: str) -> int:
@@ -64,9 +68,13 @@ def say_foreseen(session: Session, seen: JsonMap) -> int:
     return 0
 
 
-def say_forked(session: Session, source: str, name: str, made: JsonMap) -> int:
+def say_forked(session: Session, source: str, name: str, made: JsonMap, paused: bool) -> int:
     if session.json:
         session.give({**made, "forked_from": source})
-    watch = session.command("watch", made["handle"])
-    session.say(f"{made['handle']} is forked from {name}, and does {made['step']} again; watch: {watch}")
+    told = f"{made['handle']} is forked from {name}, and does {made['step']} again"
+    if paused:
+        edit, resume = session.command("edit", made["handle"], made["step"]), session.command("resume", made["handle"])
+        session.say(f"{told} when it is resumed; change what it does: {edit} --prompt …; then: {resume}")
+    else:
+        session.say(f"{told}; watch: {session.command('watch', made['handle'])}")
     return 0

@@ -239,11 +239,14 @@ def foresee(task: str, step: str, act: Literal["fork", "retry", "edit", "reject"
     return get(path("tasks", task, "steps", step, "foreseen", query={"act": act}), document)
 
 
-def fork(task: str, step: str, *, key: str | None = None, idempotency_key: str | None = None) -> Request[d.Forked]:
+def fork(
+    task: str, step: str, *, key: str | None = None, paused: bool = False, idempotency_key: str | None = None
+) -> Request[d.Forked]:
     """A new task that does the step again; what was done before it is taken over.
 
-    `key`: the same key returns the same fork, for as long as it is kept, also to another call."""
-    body = {"from": step} | ({} if key is None else {"key": key})
+    `key`: the same key returns the same fork, for as long as it is kept, also to another call.  `paused`: nothing of it
+    begins before it is resumed."""
+    body = {"from": step, "paused": paused} | ({} if key is None else {"key": key})
     return post(path("tasks", task, "fork"), document, body, key=idempotency_key)
 
 

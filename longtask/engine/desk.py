@@ -130,11 +130,12 @@ class Desk:
             raise Refused(f"idempotency key {idempotency_key!r} belongs to task {known.id!r}, which has another plan")
         return known
 
-    def fork(self, ref: Ref, by: str, *, idempotency_key: str | None = None) -> Task:
+    def fork(self, ref: Ref, by: str, *, idempotency_key: str | None = None, paused: bool = False) -> Task:
         """A new task that does the step again, and all that came of it; what had completed before is taken over.
 
-        With an idempotency key the same task is returned again, and a fork that broke off is continued."""
-        return self._forking.fork(ref, by, idempotency_key)
+        With an idempotency key the same task is returned again, and a fork that broke off is continued.  `paused`:
+        nothing of it begins before it is resumed."""
+        return self._forking.fork(ref, by, idempotency_key, paused=paused)
 
     def foresee(self, ref: Ref, act: str) -> Foreseen:
         """What a `fork` from the step, its `retry` or a `reject` would make stale.  Raises Refused as the act would."""

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 
 from longtask.core import decide, hands, stale
 from longtask.core.errors import NotFound, Refused
-from longtask.core.events import Event
+from longtask.core.events import Event, TaskPaused
 from longtask.core.fork import Forked, begin_late, forkable, forked, point, submission, submitted
-from longtask.core.model import Edge, Step, StepState, Task, WaitingFor
+from longtask.core.machine import Draft
+from longtask.core.model import PAUSED_BY_PERSON, Edge, Step, StepState, Task, WaitingFor
 from longtask.core.stale import Foreseen
 from longtask.store.contract import Ref, Store
 
@@ -39,13 +40,14 @@ class Forking:
         self._submitting = submitting
         self._new_id = new_id
 
-    def fork(self, ref: Ref, by: str, idempotency_key: str | None = None) -> Task:
-        """A new task that does the step again, and all that came of it.  Raises NotFound, Refused."""
+    def fork(self, ref: Ref, by: str, idempotency_key: str | None = None, *, paused: bool = False) -> Task:
+        """A new task that does the step again, and all that came of it.  Raises NotFound, Refused.  `paused`: from its
+        first instant, so that its steps can be edited before one of them begins."""
         digest = hashlib.sha256(f"fork {ref.task_id} {ref.step}".encode()).hexdigest()[:32]
         known, made = self._known(idempotency_key, digest), None
         if known is None:
             made = _Made(self.forked(ref))
-            known = self._create(made, ref, by, idempotency_key, digest)
+            known = self._create(made, ref, by, idempotency_key, digest, paused)
         if not known.loading:
             return known
         try:
@@ -78,7 +80,7 @@ class Forking:
             raise Refused(f"idempotency key {idempotency_key!r} belongs to task {known.id!r}, which is another one")
         return known
 
-    def _create(self, made: _Made, ref: Ref, by: str, idempotency_key: str | None, digest: str) -> Task:
+    def _create(self, made: _Made, ref: Ref, by: str, idempotency_key: str | None, digest: str, paused: bool) -> Task:
         assert self._new_id is not None
         new_id = self._new_id()
         begun = submitted(
@@ -90,8 +92,13 @@ class Forking:
             idempotency_key=idempotency_key,
             plan_digest=digest,
         )
+
+        def born(draft: Draft) -> None:
+            if paused:
+                draft.add([TaskPaused(PAUSED_BY_PERSON, by)])
+
         try:
-            self._submitting.create(begun, self._store.get_plan(ref.task_id), by)
+            self._submitting.create(begun, self._store.get_plan(ref.task_id), by, born)
         except Refused:
             known = self._known(idempotency_key, digest)  # another call with the same key was faster
             if known is None:

@@ -42,6 +42,13 @@ def test_a_fork_is_made_and_told_where_it_is(client, server):
     assert client.get(f"/v1/tasks/{made['task']}/artifacts/report.md").status_code == 200
 
 
+def test_a_fork_may_begin_paused(client, server):
+    made = client.post(f"/v1/tasks/{ended(client, server)}/fork", json={"from": "b", "paused": True}).json()
+    assert made["status"] == "paused"
+    client.post(f"/v1/tasks/{made['task']}/resume")
+    carry_to(server.parts, made["task"], "completed")
+
+
 def test_a_request_that_is_sent_again_makes_no_second_fork(client, server):
     id = ended(client, server)
     headers = {"Idempotency-Key": "once"}

@@ -55,6 +55,17 @@ def test_a_fork_does_the_step_again_and_nothing_that_came_before_it(shell: Shell
     assert shown["forked_from"] == {"task": made["forked_from"], "step": "second", "seq": shown["forked_from"]["seq"]}
 
 
+def test_a_paused_fork_waits_for_what_is_edited_first(shell: Shell, log: Path):
+    told = shell("fork", "@last", "--from", "third", "--paused").out
+    assert "edit forks-2 third" in told and "resume forks-2" in told
+    shell("worker", "--until-idle", code=None)
+    assert ran(log)["third"] == 1, "it waits"
+    shell("edit", "forks-2", "third", "--run", f"echo other >> {log}")
+    shell("resume", "forks-2")
+    shell("watch", "forks-2")
+    assert ran(log) == {"first": 1, "second": 1, "third": 1, "other": 1, "last": 1}
+
+
 def test_its_branch_holds_what_was_done_before_and_not_what_is_done_again(shell: Shell, log: Path):
     log.with_name("log.go").touch()
     old = {step["key"]: step["commit"] for step in shell.here("show", "forks-1", "--json", code=None).json["steps"]}

@@ -10,6 +10,7 @@ from longtask.core.errors import NotFound, Refused
 from longtask.core.events import StepCompleted, StepsAdded, TaskSubmitted
 from longtask.core.model import Done, Failed, Task
 from longtask.engine.desk import Desk
+from longtask.engine.hands import Hands
 from longtask.engine.scope import Scopes
 from longtask.store.contract import Ref
 from longtask.store.postgres.store import PostgresStore
@@ -249,6 +250,22 @@ def test_a_loading_task_is_not_forked(world: World):
         world.desk.fork(Ref(loading.id, "s00000"), "ben")
     with pytest.raises(NotFound):
         world.desk.fork(Ref(loading.id, "nothing"), "ben")
+
+
+def test_a_fork_that_begins_paused_is_edited_before_anything_of_it_runs(world: World):
+    world.submit(step("a"), step("b", needs=["a"]), step("c", needs=["b"]), acts={"b": [Failed("no")]})
+    assert world.run() == "failed"
+    made = world.desk.fork(world.ref("b"), "ben", paused=True)
+    world.tasks.append(made.id)
+    world.begun.clear()
+    world.settle()
+    assert (world.task.state, world.begun_keys(), world.states("a", "b")) == ("paused", [], ["completed", "ready"])
+    Hands(world.store, world.scopes, world.language).edit(world.ref("b"), {"run": "other"}, "ben")
+    world.acts["b"] = [Done()]
+    world.desk.resume(made.id, "ben")
+    assert world.run() == "completed"
+    assert world.begun_keys() == ["b", "c"]
+    world.audit()
 
 
 def test_what_a_fork_would_do_is_named_and_nothing_is_done(world: World):

@@ -103,7 +103,7 @@ def test_a_planner_that_is_done_by_hand_adds_its_steps(world: World):
     hands.take(world.ref("plan"), "ann")
     world.settle()
     for said in (None, {"steps": "x"}, {"steps": [run("x", needs=["nobody"])]}):
-        with pytest.raises(BadPlan, match="steps|nobody"):
+        with pytest.raises(BadPlan, match=r"steps|nobody"):
             hands.done(world.ref("plan"), "ann", result=said)
         assert world.states("plan") == ["running"], "what is wrong changes nothing"
     hands.done(world.ref("plan"), "ann", result={"steps": [run("x"), run("y", needs=["x"])]})

@@ -25,6 +25,7 @@ class Fork(Body):
     key: Name | None = Field(
         default=None, min_length=1, description="The same key returns the same fork, for as long as it is kept."
     )
+    paused: bool = Field(default=False, description="Nothing of it begins before it is resumed: edit its steps first.")
 
 
 def router(server: Server) -> APIRouter:
@@ -59,7 +60,7 @@ def router(server: Server) -> APIRouter:
         found = seen_task(server, task, caller)
         row = seen_step(server, found, body.from_)
         wanted = body.key or submitting.of_request(caller, key)
-        made = desk.fork(Ref(found.id, row.key), caller.name, idempotency_key=wanted)
+        made = desk.fork(Ref(found.id, row.key), caller.name, idempotency_key=wanted, paused=body.paused)
         request.state.task_id = made.id  # for the audit
         follow(server.parts.merger, made)
         told = acted_map(made, step=row.key, forked_from=found.id)

@@ -2409,6 +2409,12 @@ export interface components {
              * @description The same key returns the same fork, for as long as it is kept.
              */
             key?: string | null;
+            /**
+             * Paused
+             * @description Nothing of it begins before it is resumed: edit its steps first.
+             * @default false
+             */
+            paused?: boolean;
         };
         /**
          * Forked

@@ -92,7 +92,9 @@ export function foreseenQuery(task: string, step: string, act: ForeseenAct) {
   });
 }
 
-/** A new task that does the step again.  `key`: of `actKey`; the same one makes no second fork. */
-export function forkTask(task: string, step: string, key: ReturnType<typeof actKey>) {
-  return told(client.POST("/v1/tasks/{task}/fork", { params: { path: { task }, header: key }, body: { from: step } }));
+/** A new task that does the step again.  `paused`: not before it is resumed.  `key`: of `actKey`; the same one makes no second fork. */
+export function forkTask(task: string, step: string, paused: boolean, key: ReturnType<typeof actKey>) {
+  return told(
+    client.POST("/v1/tasks/{task}/fork", { params: { path: { task }, header: key }, body: { from: step, paused } }),
+  );
 }

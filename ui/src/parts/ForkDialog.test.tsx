@@ -33,10 +33,11 @@ test("what a fork does again is shown first, then the new task", async () => {
   expect(screen.getByText("analyse")).toBeTruthy();
   expect(screen.getByText("Of each, 12 items are done and stay so.")).toBeTruthy();
   await expectAccessible(container);
+  await userEvent.click(screen.getByLabelText(/^Paused/));
   await userEvent.click(screen.getAllByRole("button", { name: "Fork from here" }).at(-1) as HTMLElement);
   await waitFor(() => expect(router.state.location.pathname).toBe("/tasks/T2"));
   const sent = asked.filter((request) => request.method === "POST");
-  expect(await Promise.all(sent.map((request) => request.json()))).toEqual([{ from: "migrate" }]);
+  expect(await Promise.all(sent.map((request) => request.json()))).toEqual([{ from: "migrate", paused: true }]);
 });
 
 test("nobody forks from what belongs to another step", () => {

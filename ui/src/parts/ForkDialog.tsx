@@ -12,13 +12,14 @@ import { Foreseen } from "./Foreseen";
 export function ForkDialog({ task, step, onClose }: { task: string; step: string; onClose: () => void }) {
   const navigate = useNavigate();
   const [key] = useState(actKey); // pressed again after a lost answer, it is the same fork
+  const [paused, setPaused] = useState(false);
   const act = useAct(
     task,
     async () => {
-      const made = await forkTask(task, step, key);
+      const made = await forkTask(task, step, paused, key);
       void navigate(taskAddress(made.task));
     },
-    () => t.foreseen.forked(step),
+    () => (paused ? t.foreseen.forkedPaused(step) : t.foreseen.forked(step)),
   );
   return (
     <ActDialog
@@ -31,6 +32,10 @@ export function ForkDialog({ task, step, onClose }: { task: string; step: string
       onClose={onClose}
     >
       <Foreseen task={task} step={step} act="fork" />
+      <label className="flex items-center gap-2">
+        <input type="checkbox" checked={paused} onChange={(event) => setPaused(event.target.checked)} />
+        {t.foreseen.paused}
+      </label>
     </ActDialog>
   );
 }

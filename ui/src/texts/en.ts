@@ -284,6 +284,8 @@ export const en = {
     forkWhy: (step: string) =>
       `A new task does ${step} again, and all that came of it. What had completed before is taken over, with its code. This task stays as it is.`,
     forked: (step: string) => `A fork does ${step} again.`,
+    forkedPaused: (step: string) => `A fork is there, and does ${step} again when it is resumed.`,
+    paused: "Paused, so that I can edit its steps before they begin",
     from: (step: string | null) => (step === null ? "Forked from another task" : `Forked to do ${step} again`),
     again: "Runs again",
     begins: "Is to run",
