@@ -108,7 +108,8 @@ def in_process(session: Session, slots: int, look: Callable[[Keep], int], lease_
     logs.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = logging.FileHandler(logs / "worker.log")
     file.setFormatter(formatter())
-    logging.getLogger().handlers[:] = [file]  # warnings would tear the view apart
+    handlers = logging.getLogger().handlers
+    before, handlers[:] = handlers[:], [file]  # warnings would tear the view apart
     running = boot.make_loop(boot.open_parts(session.config), slots=slots, lease_ms=lease_ms)
     failed: list[Exception] = []
 
@@ -126,6 +127,8 @@ def in_process(session: Session, slots: int, look: Callable[[Keep], int], lease_
         running.loop.stop()
         thread.join()
         running.close()
+        handlers[:] = before
+        file.close()
     if failed:
         raise failed[0] if isinstance(failed[0], LongTaskError) else StoreError(f"the worker ended: {failed[0]!r}")
     return code

@@ -70,7 +70,7 @@ class Family:
     def over(self, task_id: str, done: Sequence[Done]) -> int:
         """The second one, on the task that had these errands."""
         with write(self._store, task_id) as w:
-            gone: list[int] = []
+            gone: list[Done] = []
             for one in done:
                 if one.kind == family.RELAY and not _relayed(w, one):
                     continue
@@ -78,8 +78,10 @@ class Family:
                     w.mark(relay="")
                 if one.kind == family.ENDED:
                     w.mark(parent_told=True)
-                gone.append(one.n)
-            w.tx.drop_errands(gone)
+                gone.append(one)
+            if w.task.relay is not None:  # it may have ended here, and have begun anew: by the same errand
+                gone = [one for one in gone if one.kind != family.RELAY]
+            w.tx.drop_errands([one.n for one in gone])
             return len(gone)
 
     # --- children -------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 from longtask.core.decide import ANSWERS, RAISE_STAGE
 from longtask.core.errors import NotFound
+from longtask.core.hands import TAKEN_FROM
 from longtask.core.machine import status
 from longtask.core.model import (
     PAUSED_BY_PARENT,
@@ -224,7 +225,7 @@ def _near_limits(face: Face, task: Task, step: Step) -> Iterator[Reason]:
 def _failed(face: Face, name: str, step: Step) -> Reason:
     text = gist(step.reason) or "no reason is known"
     verbs = ("logs", "retry", "skip") if step.attempt and step.kind in WRITES else ("retry", "skip")
-    commands = [face.command(verb, name, step.key) for verb in verbs]
+    commands = [face.command(verb, name, step.key) for verb in verbs] + _by_hand(face, name, step)
     return Reason(f"{step.key} {step.state}: {text}", step.ended_at, tuple(commands), step.key)
 
 
@@ -288,7 +289,16 @@ def _question(face: Face, name: str, step: Step) -> Reason:
     else:
         commands += [face.command("logs", name, key)] if step.attempt and step.kind in WRITES else []
         commands += commands_of(face.command, answers(step), name, key)
+        commands += _by_hand(face, name, step) if question.get("kind") in TAKEN_FROM else []
     return Reason(text, step.began_at, tuple(commands), key, who)
+
+
+def _by_hand(face: Face, name: str, step: Step) -> list[str]:
+    """Other ways out of what went wrong than trying the same again."""
+    if step.kind not in WRITES or step.role is not Role.OWN:
+        return []
+    words = {Kind.RUN: ("--run", "COMMAND"), Kind.AGENT: ("--prompt", "TEXT")}.get(step.kind, ("-f", "WORDS.yaml"))
+    return [face.command("edit", name, step.key, *words, "--retry-now"), face.command("take", name, step.key)]
 
 
 def _waiting(face: Face, name: str, step: Step) -> Reason:

@@ -349,6 +349,20 @@ def test_a_child_that_is_being_made_while_its_parent_is_paused_is_paused(world: 
     assert paused(world) == 2 and errands(world) == []
 
 
+def test_a_relay_that_ends_and_begins_anew_in_one_transaction_keeps_its_errand(world: World):
+    world.submit(parent(), acts={"c": [HANG]})
+    asks(world)
+    (row,) = world.store.errands(10)
+    family_ = world.scheduler._family
+    done = family_.act(row)  # made from a parent that is active
+    world.desk.pause(world.tasks[0], "ann")
+    relay = next(row for row in world.store.errands(10) if row.kind == "relay")
+    family_.over(world.tasks[0], [family_.act(relay), done])
+    assert (top(world).relay, errands(world)) == ("", ["relay"])
+    world.settle()
+    assert paused(world) == 2 and errands(world) == []
+
+
 @pytest.mark.parametrize("relayed_first", [True, False])
 def test_a_child_born_into_an_older_wish_is_told_the_new_one(world: World, relayed_first: bool):
     world.submit(parent(), acts={"c": [HANG]})

@@ -99,7 +99,7 @@ def test_a_planner_is_approved_with_its_steps_in_sight(browser: Browser, served:
         page = context.new_page()
         page.goto("/inbox")
         expect(page.get_by_text("Steps to add")).to_be_visible()
-        page.get_by_role("link", name="it wants to add 1 steps: notes").click()
+        page.get_by_role("link", name="it wants to add 1 step: notes").click()
         expect(page.get_by_role("region", name="The steps, one by one")).to_contain_text("echo noted")
         assert not complaints(page)
         page.get_by_role("region", name="Your answer").get_by_role("button", name="Approve").click()

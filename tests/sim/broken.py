@@ -552,6 +552,13 @@ MUTANTS = (
         scenario="a_child_made_behind_a_relay_is_told_by_another",
     ),
     Mutant(
+        "relay that begins anew without an errand",
+        ERRANDS,
+        "            if w.task.relay is not None:  # it may",
+        "            if False:  # it may",
+        {"task": 50, "active": 40},
+    ),
+    Mutant(
         "pause at once of the task alone",
         ERRANDS,
         "self._follow(child, wish, hold, parent.at_once)",

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 from longtask.core.events import StepClaimed, StepReleased
+from longtask.core.policy import LEASE_MS
 from longtask.store.line import CHECKPOINT_PAGES_MAX, LOG_BYTES_MAX, Line, Turn
 from longtask.store.sqlite import SqliteStore
 from tests.conformance.play import act, ready, submit
@@ -47,8 +48,7 @@ def test_four_writers_leave_a_fifth_process_its_heartbeat(tmp_path):
         assert process.returncode == 0, err
         answers.append(out)
     beats = sorted(float(ms) for ms in answers.pop().split())
-    assert len(beats) > 10
-    assert beats[int(len(beats) * 0.99)] < 1_000, beats[-5:]
+    assert beats and beats[-1] < LEASE_MS / 3, beats[-5:]
     store = SqliteStore(path)
     for task in store.tasks(open_only=False, workspace_id=None, before=0, limit=9):
         events = store.events(task.id, 0, 1_000_000)
