@@ -349,16 +349,17 @@ def test_a_conflict_is_resolved_from_elsewhere_by_a_commit_that_holds_both_sides
     with Client(town.url, town.token) as client:
         tree = client.task("work-1")
         (row,) = (step for step in tree["steps"] if step["state"] == "waiting")
-        for commit in ("0" * 40, row["commit"], tree["head"]):
+        own, head = str(row["commit"]), str(tree["head"])
+        for commit in ("0" * 40, own, head):
             with pytest.raises(Refused, match=r"is not in the hub as|does not contain"):
                 client.decide(client.approval(tree["id"], row["key"]), "resolve", commit=commit)
     parts = town.server.parts
     hub = parts.merger.workspace(parts.store.get_task(tree["id"]).workspace_id).hub
     git(cwd, "fetch", "-q", str(hub.path), "refs/longtask/*:refs/here/*")
-    git(cwd, "checkout", "-q", "-f", "-b", "mine", tree["head"])
+    git(cwd, "checkout", "-q", "-f", "-b", "mine", head)
     refused = town("done", "work-1", row["key"], "--commit", "mine", code=1).err
     assert "does not contain the step's own commit" in refused
-    git(cwd, "merge", "-q", "-s", "ours", "-m", "both", row["commit"])
+    git(cwd, "merge", "-q", "-s", "ours", "-m", "both", own)
     town("done", "work-1", row["key"], "--commit", "mine")
     assert "a.txt" in town.patch("work-1")
 
