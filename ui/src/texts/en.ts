@@ -443,8 +443,8 @@ export const en = {
     atLeast: (cost: string) => `≥ ${cost}`,
     unpriced: (calls: number, tokens: number, models: string) =>
       `${calls === 1 ? "1 call has" : `${count(calls)} calls have`} no price (${count(tokens)} tokens, ${models}). The cost is without ${calls === 1 ? "it" : "them"}.`,
-    none: "No model was called.",
-    noneWhy: "What agents use is told here, by step and by model.",
+    none: "No use was reported.",
+    noneWhy: "What agents use is told here, by step and by model; a recording uses nothing.",
   },
   step: {
     parts: "Parts of the step",

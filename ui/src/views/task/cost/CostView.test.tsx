@@ -41,5 +41,5 @@ test("cost and tokens are told by step and model, with what is left and what has
 
 test("a task that called no model says so", async () => {
   shown([]);
-  await screen.findByText("No model was called.");
+  await screen.findByText("No use was reported.");
 });
