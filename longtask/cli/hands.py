@@ -16,7 +16,7 @@ from longtask.cli.background import ensure_worker
 from longtask.cli.fork import foresee
 from longtask.cli.help import commands
 from longtask.cli.session import TASK, Session
-from longtask.cli.taken import by_hand, drop_folder, make_folder, resolved
+from longtask.cli.taken import by_hand, drop_folder, resolved, take_folder
 from longtask.cli.words import growth_in, outputs_of, words_of
 from longtask.core.model import Question
 from longtask.store.contract import Ref
@@ -120,7 +120,8 @@ def register(app: typer.Typer) -> None:
         """Work on a step by hand, in its own folder.
 
         The folder holds the task's code, with what earlier attempts have left. Nobody else works on the step until you
-        say `longtask done`, give it back, or the time is over. The task may be paused meanwhile.
+        say `longtask done`, give it back, or the time is over. The task may be paused meanwhile. Of a step that is
+        yours already it makes, or names, the folder.
 
         Examples:
             longtask take @last backend
@@ -130,20 +131,15 @@ def register(app: typer.Typer) -> None:
         session: Session = ctx.obj
         session.outside_only("take")
         found = session.task(task)
-        ref = Ref(found.id, session.step(found, step).key)
+        row = session.step(found, step)
         if give_back:
-            row = session.parts.hands.give_back(ref, session.me)
+            row = session.parts.hands.give_back(Ref(found.id, row.key), session.me)
             kept = drop_folder(session, found, row)
             ensure_worker(session)
             text = f"{row.key} is {row.state}, as it was"
             text += "" if kept is None else f"; what you have changed is in {kept}"
             return told(session, session.task(found.id), text, step=row.key, folder=kept)
-        row = session.parts.hands.take(ref, session.me, round(hours * 3_600_000))
-        try:
-            wt = make_folder(session, found, row)
-        except BaseException:
-            session.parts.hands.give_back(ref, session.me)
-            raise
+        wt = take_folder(session, found, row, round(hours * 3_600_000))
         say = partial(told, session, session.task(found.id))
         return at_work(session, handle(found), row.key, wt, shell, say, found.id)
 

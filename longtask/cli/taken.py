@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from longtask.boot.working import begins_at
 from longtask.cli.session import Session
-from longtask.core.errors import Refused
+from longtask.core.errors import LongTaskError, Refused
+from longtask.core.hands import held_by, need_own
 from longtask.core.model import Json, Step, StepState, Task
 from longtask.store.contract import Ref
 from longtask.views.words import handle
@@ -20,14 +24,40 @@ def workspace_of(session: Session, task: Task) -> Workspace | None:
     return session.parts.merger.workspace(task.workspace_id) if task.workspace_id else None
 
 
-def make_folder(session: Session, task: Task, row: Step) -> Worktree | None:
-    """The step's folder: at its base, with the files of its newest checkpoint; None: the task has no code."""
-    workspace = workspace_of(session, task)
-    if workspace is None or row.base is None:
-        return None
-    base, tree = begins_at(session.parts.store, Ref(task.id, row.key), row)
-    aside = tuple((task.options.workspace or {}).get("cache") or ())
-    return workspace.checkout(task.id, row.key, row.attempt, base, tree, aside=aside)
+@contextmanager
+def else_given_back(give_back: Callable[[], object]) -> Iterator[None]:
+    """What fails within gives the step back, and is told whether that works or not."""
+    try:
+        yield
+    except BaseException:
+        with suppress(LongTaskError):
+            give_back()
+        raise
+
+
+def take_folder(session: Session, task: Task, row: Step, for_ms: int) -> Worktree | None:
+    """The step is this person's, if it was not already, and here is its folder: as it was left, or at the step's base
+    with the files of its newest checkpoint.  None: the task has no code."""
+    hands, ref = session.parts.hands, Ref(task.id, row.key)
+    with ExitStack() as stack:
+        if not held_by(row, session.me):
+            row = hands.take(ref, session.me, for_ms)
+            stack.enter_context(else_given_back(partial(hands.give_back, ref, session.me)))
+        workspace = workspace_of(session, task)
+        if workspace is None or row.base is None:
+            return None
+        base, tree = begins_at(session.parts.store, ref, row)
+        aside = tuple((task.options.workspace or {}).get("cache") or ())
+        return folder(workspace, task.id, row.key, row.attempt, base, tree, aside)
+
+
+def folder(
+    workspace: Workspace, task_id: str, step: str, attempt: int, base: str, tree: str | None, aside: Sequence[str]
+) -> Worktree:
+    wt = workspace.find(task_id, step, attempt)
+    if wt is not None and wt.path.is_dir():
+        return wt
+    return workspace.checkout(task_id, step, attempt, base, tree, aside=aside)
 
 
 def drop_folder(session: Session, task: Task, row: Step) -> str | None:
@@ -51,17 +81,14 @@ def by_hand(
         if name is not None:
             raise Refused(f"task {handle(task)!r} has no code: there is nothing to commit; leave --commit out")
         return hands.done(ref, session.me, result=result)
-    mine = row.state is StepState.RUNNING and row.taken_by is not None
-    if not mine:
-        row = hands.take(ref, session.me)
-    try:
+    need_own(row.key, row.taken_by if row.state is StepState.RUNNING else None, session.me)
+    with ExitStack() as stack:
+        if not held_by(row, session.me):
+            row = hands.take(ref, session.me)
+            stack.enter_context(else_given_back(partial(hands.give_back, ref, session.me)))
         wt, commit = made(workspace, task.id, task.name, row.key, row.attempt, name, message)
         base = None if commit is None or row.base is None else workspace.made_on(commit, row.base)
         row = hands.done(ref, session.me, commit=commit, base=base, result=result, attempt=row.attempt)
-    except BaseException:
-        if not mine:
-            hands.give_back(ref, session.me)
-        raise
     if wt is not None:
         workspace.remove(wt)
     return row
@@ -82,6 +109,6 @@ def resolved(session: Session, task: Task, row: Step, name: str | None) -> Step:
     workspace = workspace_of(session, task)
     if name is None or workspace is None:
         raise Refused(f"step {row.key!r} is in conflict with the head; name a commit that holds both: --commit COMMIT")
-    commit = workspace.adopt(task.id, row.key, row.attempt, name)
-    workspace.need_both(commit, row.commit, task.head)
+    which = (task.id, row.key, row.attempt, row.ask)
+    commit = workspace.resolve(*which, name, own=row.commit, head=task.head)
     return session.parts.desk.answer(Ref(task.id, row.key), "resolve", session.me, ask=row.ask, commit=commit)

@@ -133,6 +133,7 @@ class ForkedFrom(TypedDict):
 
 class TaskTree(TaskEntry):
     state: str
+    workspace: str | None
     base: str | None
     head: str | None
     cost_limit_micros: int | None

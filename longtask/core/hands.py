@@ -58,6 +58,17 @@ def take(
     raise Refused(f"step {step.key!r} is {step.state}: {hint}")
 
 
+def held_by(step: Step, by: str) -> bool:
+    """`by` has taken it, and has it still."""
+    return step.state is S.RUNNING and step.taken_by == by
+
+
+def need_own(key: str, taken_by: str | None, by: str) -> None:
+    """`taken_by`: whoever has the step; None: no person.  Raises Refused: it is not `by`'s to say that it is done."""
+    if taken_by not in (None, by):
+        raise Refused(f"step {key!r} is taken by {taken_by}; it is theirs to say that it is done")
+
+
 def give_back(task: Task, step: Step, by: str, now: int) -> tuple[e.Fact, ...]:
     """Whoever has taken it does not go on: it is as it was.  Raises Refused."""
     if step.state is not S.RUNNING or step.taken_by is None:

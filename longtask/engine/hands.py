@@ -89,12 +89,11 @@ class Hands:
             step = w.step(ref.step)
             if attempt is not None and (step.attempt != attempt or step.state is not StepState.RUNNING):
                 raise Refused(f"step {ref.step!r}: attempt {attempt} is over; take it again, then say that it is done")
-            if step.state is StepState.RUNNING and step.taken_by not in (None, by):
-                raise Refused(f"step {ref.step!r} is taken by {step.taken_by}; it is theirs to say that it is done")
+            hands.need_own(step.key, step.taken_by if step.state is StepState.RUNNING else None, by)
             if plan is not None and step.state in (StepState.FAILED, StepState.CANCELLED):
                 hint = "take it first, so that its stages are open again; then say that it is done"
                 raise Refused(f"step {ref.step!r} is {step.state}, and its steps have no place now: {hint}")
-            if step.state is not StepState.RUNNING or step.taken_by is None:
+            if not hands.held_by(step, by):
                 step = _take(w, ref.step, by, TAKEN_MS, conditions)
             w.add(decide.finish(w.task, step, w.spec(step), step.attempt, outcome, w.now))
             if plan is not None:

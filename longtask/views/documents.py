@@ -24,6 +24,7 @@ def picture_map(picture: Picture) -> dict[str, Any]:
     return {
         **task_map(task),
         "state": str(task.state),
+        "workspace": task.workspace_id or None,
         "base": task.base,
         "head": task.head,
         "cost_limit_micros": task.budget_micros,

@@ -31,7 +31,7 @@ from longtask.workspace.repo import SERVE
 
 BLOCK_BYTES = 1 << 20
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-ATTEMPT = re.compile(r"/attempts/[^/]+\.[1-9][0-9]{0,8}")
+ATTEMPT = re.compile(r"/attempts/[^/]+\.[1-9][0-9]{0,8}(-[1-9][0-9]{0,8})?")
 
 
 def known(hub: Hub) -> dict[str, str]:

@@ -148,8 +148,9 @@ def _drop_refs(hub: Hub, task_id: str, keep: set[str], done: set[str]) -> tuple[
 
 
 def _parts(ref: str) -> tuple[str, int]:
+    """Of an attempt's reference, of one that resolves its conflict, or of its checkpoint's."""
     step, _, attempt = ref.rsplit("/", 1)[1].rpartition(".")
-    return step, int(attempt)
+    return step, int(attempt.partition("-")[0])
 
 
 def _sweep(hub: Hub, task_id: str) -> None:

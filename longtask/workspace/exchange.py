@@ -177,9 +177,8 @@ def take_brought(hub: Hub, commit: str) -> bool:
     return True
 
 
-def take_delivered(hub: Hub, task_id: str, step: str, attempt: int, commit: str) -> bool:
-    """A commit that a person elsewhere has pushed as an attempt's.  False: it is not there under that name."""
-    ref = names.attempt_ref(task_id, step, attempt)
+def take_delivered(hub: Hub, task_id: str, ref: str, commit: str) -> bool:
+    """A commit that a person elsewhere has pushed for an attempt of the task.  False: it is not there as `ref`."""
     there = local.read_refs(hub, ref) if hub.remote is None else listed(hub, ref)
     if there.get(ref) != commit:
         return False

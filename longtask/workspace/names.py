@@ -53,6 +53,11 @@ def attempt_ref(task_id: str, step: str, attempt: int) -> str:
     return f"{task_refs(task_id)}/attempts/{attempt_name(step, attempt)}"
 
 
+def resolved_ref(task_id: str, step: str, attempt: int, ask: int) -> str:
+    """What a person has named as the answer to a merge conflict; the attempt's own stays what it has delivered."""
+    return f"{attempt_ref(task_id, step, attempt)}-{ask}"
+
+
 def checkpoint_ref(task_id: str, step: str, attempt: int) -> str:
     return f"{task_refs(task_id)}/checkpoints/{attempt_name(step, attempt)}"
 

@@ -179,8 +179,8 @@ def _take_base(hub: Hub, ref: str | None, dirty: Dirty, aside: Iterable[Path]) -
     return Base(made, branch, f"includes {counted(changes.paths)} not committed{changes.left_out}")
 
 
-def adopt(hub: Hub, task_id: str, step: str, attempt: int, name: str, folder: Path | None) -> str:
-    """Bring a person's commit in as an attempt's: `name` in `folder` (a worktree), or in the user's repository."""
+def look_up(hub: Hub, name: str, folder: Path | None = None) -> str:
+    """A person's commit, which is brought into the hub: `name` in `folder` (a worktree), or the user's repository."""
     if folder is None and hub.host is not None:
         raise Refused(f"commit {name!r}: the repository is on host {hub.host!r}: say it there, or name a folder here")
     source = folder or hub.folder
@@ -189,10 +189,14 @@ def adopt(hub: Hub, task_id: str, step: str, attempt: int, name: str, folder: Pa
         raise NotFound(f"commit {name!r}: no such commit in '{shown(str(source))}'")
     commit = found.line
     _fetch(hub, commit, source)
-    move = Move(names.attempt_ref(task_id, step, attempt), commit)
+    return commit
+
+
+def adopt(hub: Hub, ref: str, commit: str) -> None:
+    """It is what `ref` of an attempt holds, here and in the hub that machines share."""
+    move = Move(ref, commit)
     move_refs(hub, [move])
     send(hub, "sending a commit", move)
-    return commit
 
 
 def _resolve(hub: Hub, name: str) -> str | None:

@@ -110,9 +110,9 @@ class Workspace:
         """Begin from a commit that was pushed to the hub.  False: it is not there.  Raises HubUnreachable."""
         return exchange.take_brought(self.hub, commit)
 
-    def take_delivered(self, task_id: str, step: str, attempt: int, commit: str) -> bool:
-        """A person's commit that was pushed to the hub as the attempt's.  False: it is not there."""
-        return exchange.take_delivered(self.hub, task_id, step, attempt, commit)
+    def take_delivered(self, task_id: str, ref: str, commit: str) -> bool:
+        """A person's commit that was pushed to the hub for an attempt.  False: it is not there as `ref`."""
+        return exchange.take_delivered(self.hub, task_id, ref, commit)
 
     def pushing_to(self, place: str) -> Workspace:
         """The same with another installation's hub, a folder or a URL, as the one that is shared."""
@@ -133,7 +133,21 @@ class Workspace:
 
     def adopt(self, task_id: str, step: str, attempt: int, name: str, folder: Path | None = None) -> str:
         """A person's commit becomes the attempt's; `name` is looked up in `folder`, or the user's repository."""
-        return repo.adopt(self.hub, task_id, step, attempt, name, folder)
+        commit = repo.look_up(self.hub, name, folder)
+        repo.adopt(self.hub, names.attempt_ref(task_id, step, attempt), commit)
+        return commit
+
+    def resolve(
+        self, task_id: str, step: str, attempt: int, ask: int, name: str, *, own: str | None, head: str | None
+    ) -> str:
+        """A person's commit that answers the merge conflict of question `ask`, beside what the attempt has delivered.
+
+        Raises Refused: it lacks a side; then nothing has moved, and nothing was sent.
+        """
+        commit = repo.look_up(self.hub, name)
+        self.need_both(commit, own, head)
+        repo.adopt(self.hub, names.resolved_ref(task_id, step, attempt, ask), commit)
+        return commit
 
     # An attempt's folder
 

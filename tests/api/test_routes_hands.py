@@ -59,9 +59,12 @@ def test_a_step_is_taken_given_back_and_done_by_hand(client, server):
     id = submit(client, plans.failing())
     carry_to(server.parts, id, "failed")
     step = f"/v1/tasks/{id}/steps/bad"
-    assert client.post(f"{step}/take", json={"hours": 1}).status_code == 200
-    assert client.get(step).json()["taken_by"]
-    assert client.post(f"{step}/take").status_code == 409
+    taken = client.post(f"{step}/take", json={"hours": 1})
+    assert taken.status_code == 200
+    seen = client.get(step).json()
+    assert seen["taken_by"]
+    assert client.post(f"{step}/take", json={"hours": 9}).json() == taken.json(), "it is the caller's already"
+    assert client.get(step).json() == seen, "and its time stays what it was"
     assert client.post(f"{step}/give-back").status_code == 200
     assert client.get(step).json()["taken_by"] is None
     assert client.post(f"{step}/done", json={"outputs": {"n": 1}}).status_code == 200

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from longtask.cli.taken import else_given_back
+from longtask.core.errors import NotFound, Refused
 from tests.cli.shell import Shell
 
 PLAN = """
@@ -55,6 +58,7 @@ def carry(shell: Shell, code: int = 0) -> None:
 
 def test_a_step_is_taken_worked_on_and_done_and_its_change_is_on_the_branch(failed: Shell):
     taken = failed("take", "@last", "one", "--json").json
+    assert taken.keys() == {"task", "handle", "status", "step", "folder"}
     folder = Path(taken["folder"])
     assert (folder / "a.txt").read_text() == "one\n"
     assert "taken by ann" in failed("show", "@last").out
@@ -110,6 +114,29 @@ def test_a_taken_step_is_given_back(failed: Shell):
     (folder / "b.txt").write_text("half\n")
     assert str(folder) in failed("take", "@last", "one", "--give-back").out
     assert (folder / "b.txt").read_text() == "half\n"
+
+
+def test_taking_what_is_one_s_own_already_names_its_folder_or_makes_it(failed: Shell):
+    first = failed("take", "@last", "one", "--json").json
+    folder = Path(first["folder"])
+    (folder / "b.txt").write_text("half\n")
+    assert failed("take", "@last", "one", "--json").json == first
+    assert (folder / "b.txt").read_text() == "half\n"
+    shutil.rmtree(folder)
+    assert failed("take", "@last", "one", "--json").json == first
+    assert (folder / "a.txt").read_text() == "one\n"
+    (folder / "b.txt").write_text("whole\n")
+    failed("done", "@last", "one")
+    failed("watch", "@last")
+    assert failed("logs", "@last", "last").out.strip().endswith("whole")
+
+
+def test_what_went_wrong_is_told_though_the_step_cannot_be_given_back():
+    def refuse() -> None:
+        raise Refused("somebody else was faster")
+
+    with pytest.raises(NotFound, match="no such commit"), else_given_back(refuse):
+        raise NotFound("no such commit")
 
 
 def test_a_failed_step_is_edited_and_taken_up_again(failed: Shell):

@@ -17,6 +17,7 @@ from longtask.api.server import Server, make_server
 from longtask.api.settings import Settings
 from longtask.config import Config
 from longtask.core.errors import NotFound, Refused
+from longtask.workspace.names import attempt_ref, resolved_ref
 from tests.api.carrying import carry_to
 from tests.api.live import serving
 from tests.cli.shell import Shell
@@ -297,12 +298,15 @@ def failed(town, place, tmp_path) -> Town:
 
 
 def test_a_step_is_worked_on_in_a_folder_of_this_machine_and_its_change_goes_through_the_hub(failed):
-    folder = Path(failed("take", "work-1", "edit", "--json").json["folder"])
+    taken = failed("take", "work-1", "edit", "--json").json
+    assert taken.keys() == {"task", "handle", "status", "step", "folder"}, "as without a server"
+    folder = Path(taken["folder"])
     assert folder.is_relative_to(failed.shell.home) and (folder / "a.txt").read_text() == "one\n"
     (folder / "b.txt").write_text("by hand\n")
     assert str(folder) in failed("take", "work-1", "edit", "--give-back").out
     folder = Path(failed("take", "work-1", "edit", "--json").json["folder"])
     (folder / "b.txt").write_text("by hand\n")
+    assert failed("take", "work-1", "edit", "--json").json["folder"] == str(folder), "theirs already"
     failed("done", "work-1", "edit", "-m", "By hand", "--output", "n=3")
     assert not folder.exists()
     assert "+by hand" in failed.patch("work-1")
@@ -350,18 +354,59 @@ def test_a_conflict_is_resolved_from_elsewhere_by_a_commit_that_holds_both_sides
         tree = client.task("work-1")
         (row,) = (step for step in tree["steps"] if step["state"] == "waiting")
         own, head = str(row["commit"]), str(tree["head"])
-        for commit in ("0" * 40, own, head):
-            with pytest.raises(Refused, match=r"is not in the hub as|does not contain"):
+        hub = town.server.parts.merger.workspace(str(tree["workspace"])).hub
+        there = str(hub.path) if hub.remote is None else hub.remote.url
+        ref = resolved_ref(tree["id"], row["key"], row["attempt"], int(row["ask"] or 0))
+        with pytest.raises(Refused, match=rf"is not in the hub as .*: longtask done work-1 {row['key']} --commit 0"):
+            client.decide(client.approval(tree["id"], row["key"]), "resolve", commit="0" * 40)
+        for commit in (own, head):
+            git(hub.path, "push", "-q", "-f", there, f"{commit}:{ref}")
+            with pytest.raises(Refused, match="does not contain"):
                 client.decide(client.approval(tree["id"], row["key"]), "resolve", commit=commit)
-    parts = town.server.parts
-    hub = parts.merger.workspace(parts.store.get_task(tree["id"]).workspace_id).hub
     git(cwd, "fetch", "-q", str(hub.path), "refs/longtask/*:refs/here/*")
     git(cwd, "checkout", "-q", "-f", "-b", "mine", head)
     refused = town("done", "work-1", row["key"], "--commit", "mine", code=1).err
     assert "does not contain the step's own commit" in refused
+    delivered = attempt_ref(tree["id"], row["key"], row["attempt"])
+    for place in {there, str(hub.path)}:
+        assert git(cwd, "ls-remote", place, delivered).split() == [own, delivered], "what the step has delivered stays"
     git(cwd, "merge", "-q", "-s", "ours", "-m", "both", own)
     town("done", "work-1", row["key"], "--commit", "mine")
     assert "a.txt" in town.patch("work-1")
+
+
+def test_what_somebody_else_has_taken_is_not_done_and_nothing_is_pushed(town, tmp_path):
+    town = town(str(tmp_path / "hubs"), tokens=True)
+    cwd, parts = town.shell.cwd, town.server.parts
+    (cwd / "longtask.yaml").write_text(FAILING)
+    town("workspace", "add")
+    town("run", "--detach", "--unattended")
+    carry_to(parts, "work-1", "failed")
+    town("take", "work-1", "edit", "--no-shell")
+    other = Tokens(parts.store).create("cid", ["operator"], by="root")[1]
+    for words in (["--commit", "HEAD"], []):
+        told = town("done", "work-1", "edit", *words, code=1, LONGTASK_TOKEN=other).err
+        assert "is taken by bea; it is theirs to say that it is done" in told
+    assert "taken by bea already" in town("take", "work-1", "edit", code=1, LONGTASK_TOKEN=other).err
+    with Client(town.url, town.token) as client:
+        tree = client.task("work-1")
+        assert client.step(tree["id"], "edit")["taken_by"] == "bea"
+    remote = parts.merger.workspace(str(tree["workspace"])).hub.remote
+    assert remote is not None and "/attempts/" not in git(cwd, "ls-remote", remote.url)
+
+
+def test_a_step_is_not_taken_in_a_checkout_of_another_workspace(failed, tmp_path):
+    other = tmp_path / "other"
+    git(tmp_path, "init", "-q", "-b", "main", str(other))
+    git(other, "commit", "-q", "--allow-empty", "-m", "other")
+    elsewhere = replace(failed, shell=replace(failed.shell, cwd=other))
+    elsewhere("workspace", "add")
+    with Client(failed.url, failed.token) as client:
+        tree = client.task("work-1")
+        for words in (["take"], ["done"], ["done", "--commit", "main"]):
+            told = elsewhere(words[0], "work-1", "edit", *words[1:], code=1).err
+            assert f"is of workspace '{tree['workspace']}'" in told and f"'{other}' is no checkout of that" in told
+            assert client.step(tree["id"], "edit")["state"] == "failed"
 
 
 def test_without_a_hub_a_step_is_not_taken_and_what_helps_is_said(town):

@@ -7,6 +7,7 @@ from threading import Barrier
 
 import pytest
 
+from longtask.core.errors import Refused
 from longtask.workspace import Workspace
 from longtask.workspace.clean import Cleaned
 from longtask.workspace.hub import read_refs
@@ -28,6 +29,23 @@ def test_merged_attempts_go_and_unmerged_ones_stay(workspace, base, work):
     assert workspace.read_file(two, "a") == b"2\n"
     assert workspace.read_file(one, "a") == b"1\n"
     assert workspace.clean(TASK).dropped == ()
+
+
+def test_what_resolves_a_conflict_goes_and_stays_as_the_attempt_does(workspace, base, work, repo):
+    own, head = work("one", base, a="1\n"), work("two", base, b="2\n")
+    workspace.advance(TASK, head)
+    both = workspace.merge(head, own, "both").commit
+    repo.git("fetch", "-q", str(workspace.hub.path), f"{REFS}/*:refs/here/*")
+    with pytest.raises(Refused, match="does not contain the step's own commit"):
+        workspace.resolve(TASK, "one", 1, 3, "refs/here/head", own=own, head=head)
+    assert read_refs(workspace.hub, f"{REFS}/attempts/one.1") == {f"{REFS}/attempts/one.1": own}
+    repo.git("fetch", "-q", str(workspace.hub.path), f"{both}:refs/here/both")
+    assert workspace.resolve(TASK, "one", 1, 3, "refs/here/both", own=own, head=head) == both
+    found = {f"{REFS}/attempts/one.1": own, f"{REFS}/attempts/one.1-3": both}
+    assert read_refs(workspace.hub, f"{REFS}/attempts") == {**found, f"{REFS}/attempts/two.1": head}
+    assert workspace.clean(TASK).kept == tuple(found)
+    workspace.advance(TASK, both)
+    assert workspace.clean(TASK).dropped == tuple(found)
 
 
 def test_edits_of_a_dead_attempt_are_saved_before_its_worktree_goes(workspace, base):

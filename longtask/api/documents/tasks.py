@@ -55,6 +55,7 @@ class ForkedFrom(Shape):
 
 class TaskTree(TaskEntry):
     state: str
+    workspace: str | None = Field(description="Its id; null: the task has no code.")
     base: str | None
     head: str | None
     cost_limit_micros: int | None = Field(description="Null: there is none.")
@@ -136,6 +137,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "TaskTree": {
         **_TASK,
         "state": "active",
+        "workspace": "4f1c2a9be07d6835",
         "base": "9d2f3c1b7c4b0f6d1f0e4a5b6c7d8e9f0a1b2c3d",
         "head": "9d2f3c1b7c4b0f6d1f0e4a5b6c7d8e9f0a1b2c3d",
         "cost_limit_micros": 5_000_000,

@@ -25,6 +25,7 @@ from longtask.core.model import Question, Step, StepState, Task, WaitingFor
 from longtask.engine.desk import Superseded
 from longtask.store.contract import Ref
 from longtask.views.documents import acted_map, approval_map, version
+from longtask.workspace.names import resolved_ref
 
 ASKING_MAX = 1_000
 ANEW_S, LOOK_S = 2.0, 0.05  # so long a refusal waits for what is asked instead, which takes a worker a moment
@@ -37,8 +38,8 @@ class Decision(Body):
     commit: str | None = Field(
         default=None,
         pattern=COMMIT_PATTERN,
-        description="With `resolve`: a commit that contains both sides, pushed to the hub as the attempt's, as "
-        "`longtask --server URL done` does.",
+        description="With `resolve`: a commit that contains both sides, pushed to the hub as "
+        "`refs/longtask/TASK/attempts/STEP.ATTEMPT-ASK`, which `longtask --server URL done` does.",
     )
 
 
@@ -163,7 +164,7 @@ def router(server: Server) -> APIRouter:
         """Raises Refused: the commit is not in the hub, or does not resolve the step's conflict."""
         if not task.workspace_id or row.commit is None:
             raise Refused(f"step {row.key!r} asks about no conflict: leave the commit out")
-        workspace = pushed(server, task, row, row.attempt, commit)
+        workspace = pushed(server, task, row, resolved_ref(task.id, row.key, row.attempt, row.ask), commit)
         workspace.need_both(commit, row.commit, task.head)
 
     async def asked_anew(task: Task, step: str, told: str) -> Problem:

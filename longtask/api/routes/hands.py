@@ -13,10 +13,12 @@ from longtask.api.server import Server
 from longtask.api.sight import NAME_MAX, Body, Operator, StepKey, TaskName, seen_step, seen_task
 from longtask.boot.working import begins_at
 from longtask.core.errors import Refused
+from longtask.core.hands import held_by
 from longtask.core.model import Step, Task
 from longtask.core.policy import GROWTH_MAX
 from longtask.store.contract import Ref
 from longtask.views.documents import acted_map
+from longtask.workspace.names import attempt_ref
 
 HOURS_MAX = 24 * 90
 Words = dict[str, Any]  # of a step, as a plan writes them
@@ -91,10 +93,14 @@ def router(server: Server) -> APIRouter:
 
     @routes.post("/tasks/{task}/steps/{step}/take", responses=answers(Taken))
     def take_step(caller: Operator, task: TaskName, step: StepKey, body: Take | None = None) -> Document:
-        """Nobody else works on it until the caller says that it is done, gives it back, or the time is over."""
+        """Nobody else works on it until the caller says that it is done, gives it back, or the time is over.
+
+        What is the caller's already stays so, until the same instant, and is told again."""
         found = seen_task(server, task, caller)
-        ref = Ref(found.id, seen_step(server, found, step).key)
-        row = hands.take(ref, caller.name, round((body or Take()).hours * 3_600_000))
+        row = seen_step(server, found, step)
+        ref = Ref(found.id, row.key)
+        if not held_by(row, caller.name):
+            row = hands.take(ref, caller.name, round((body or Take()).hours * 3_600_000))
         base, tree = (None, None) if row.base is None else begins_at(store, ref, row)
         cache = list((found.options.workspace or {}).get("cache") or ())
         told = acted_map(store.get_task(found.id), step=row.key, attempt=row.attempt)
@@ -122,6 +128,6 @@ def router(server: Server) -> APIRouter:
             raise Refused(f"step {row.key!r}: its task has no code, so its outcome has no commit")
         if attempt is None:
             raise Refused(f"step {row.key!r}: say with which attempt it was taken, whose commit {commit[:12]} is")
-        return pushed(server, task, row, attempt, commit).made_on(commit, row.base)
+        return pushed(server, task, row, attempt_ref(task.id, row.key, attempt), commit).made_on(commit, row.base)
 
     return routes

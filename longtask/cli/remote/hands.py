@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from longtask.cli.hands import at_work
 from longtask.cli.remote import workspaces
 from longtask.cli.remote.act import _told
 from longtask.cli.session import Session
-from longtask.cli.taken import made
+from longtask.cli.taken import else_given_back, folder, made
 from longtask.cli.words import growth_words, outputs_of, words_of
+from longtask.client import documents
 from longtask.client.client import Client
 from longtask.core.errors import Refused, WorkspaceError
+from longtask.core.hands import need_own
 from longtask.core.model import Json, Question
 from longtask.workspace.workspace import Workspace
 
@@ -55,17 +58,17 @@ def take(session: Session, client: Client, task: str, step: str, give_back: bool
     tree = client.task(task, steps=0)
     if give_back:
         return _give_back(session, client, tree["id"], step)
-    workspace = None if tree["base"] is None else _workspace(session, client)
-    taken = client.take(tree["id"], step, hours=hours)
-    wt = None
-    if workspace is not None and taken["base"] is not None:
-        try:
-            place = (taken["base"], taken["tree"])
-            wt = workspace.checkout(tree["id"], step, taken["attempt"], *place, aside=taken["cache"])
-        except BaseException:
-            client.give_back(tree["id"], step)
-            raise
-    return at_work(session, tree["handle"], step, wt, shell, partial(_said, session, taken), tree["id"])
+    workspace = None if tree["base"] is None else _workspace(session, client, tree)
+    held = client.step(tree["id"], step)["taken_by"] is not None
+    taken, wt = client.take(tree["id"], step, hours=hours), None
+    with ExitStack() as stack:
+        if not held:
+            stack.enter_context(else_given_back(partial(client.give_back, tree["id"], step)))
+        if workspace is not None and taken["base"] is not None:
+            place = (taken["base"], taken["tree"], taken["cache"])
+            wt = folder(workspace, tree["id"], step, taken["attempt"], *place)
+    acted = {key: taken[key] for key in ("task", "handle", "status")}
+    return at_work(session, tree["handle"], step, wt, shell, partial(_said, session, acted), tree["id"])
 
 
 def _give_back(session: Session, client: Client, task: str, step: str) -> int:
@@ -100,25 +103,24 @@ def done(
     if (entry["question"] or {}).get("kind") == Question.CONFLICT:
         if commit is None:
             raise Refused(f"step {step!r} is in conflict with the head; name a commit that holds both: --commit COMMIT")
-        workspace = _workspace(session, client)
-        sha = workspace.adopt(id, step, entry["attempt"], commit)
-        workspace.need_both(sha, entry["commit"], tree["head"])
-        acted = client.decide(client.approval(id, step), "resolve", commit=sha)
+        workspace, seen = _workspace(session, client, tree), client.approval(id, step)
+        which = (id, step, entry["attempt"], seen["ask"])
+        sha = workspace.resolve(*which, commit, own=entry["commit"], head=tree["head"])
+        acted = client.decide(seen, "resolve", commit=sha)
     elif tree["base"] is None:
         if commit is not None:
             raise Refused(f"task {tree['handle']!r} has no code: there is nothing to commit; leave --commit out")
         acted = client.done(id, step, outputs=result)
     else:
-        workspace = _workspace(session, client)
-        mine = entry["state"] == "running" and entry["taken_by"] is not None
-        attempt = entry["attempt"] if mine else client.take(id, step)["attempt"]
-        try:
+        me = client.whoami()["name"]
+        need_own(step, entry["taken_by"], me)
+        workspace, attempt = _workspace(session, client, tree), entry["attempt"]
+        with ExitStack() as stack:
+            if entry["taken_by"] is None:
+                attempt = client.take(id, step)["attempt"]
+                stack.enter_context(else_given_back(partial(client.give_back, id, step)))
             wt, sha_of = made(workspace, id, tree["name"], step, attempt, commit, message)
             acted = client.done(id, step, outputs=result, commit=sha_of, attempt=attempt)
-        except BaseException:
-            if not mine:
-                client.give_back(id, step)
-            raise
         if wt is not None:
             workspace.remove(wt)
     return _said(session, acted, f"{step} is {client.step(id, step)['state']}", step=step)
@@ -128,11 +130,18 @@ def _said(session: Session, acted: Mapping[str, Any], text: str, **more: object)
     return _told(session, {**acted, **more}, text)
 
 
-def _workspace(session: Session, client: Client) -> Workspace:
-    """That of the checkout here, which takes code from the hub of the server and gives it there.  Raises Refused."""
+def _workspace(session: Session, client: Client, tree: documents.TaskTree) -> Workspace:
+    """That of the checkout here, which takes code from the hub of the server and gives it there.  Raises Refused: it is
+    not the task's, or has no such hub."""
     session.config.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     checkout = Workspace.open(session.config.home, Path.cwd())
-    named = workspaces.of_checkout(session, client, checkout)
+    named = client.workspace(str(tree["workspace"]))
+    if not workspaces.belongs(session, client, checkout, named):
+        whose = f"workspace {named['id']!r}, repository {named['url'] or named['repository']!r}"
+        raise Refused(
+            f"task {tree['handle']!r} is of {whose}; '{checkout.hub.folder}' is no checkout of that: go to one, and "
+            "say it there"
+        )
     if named["hub"] is None:
         raise Refused(
             f"workspace {named['id']!r} of {client.url} has no hub that this machine could push to: "

@@ -373,6 +373,8 @@ export interface paths {
         /**
          * Take Step
          * @description Nobody else works on it until the caller says that it is done, gives it back, or the time is over.
+         *
+         *     What is the caller's already stays so, until the same instant, and is told again.
          */
         post: operations["take_step"];
         delete?: never;
@@ -2130,7 +2132,7 @@ export interface components {
             edited?: unknown;
             /**
              * Commit
-             * @description With `resolve`: a commit that contains both sides, pushed to the hub as the attempt's, as `longtask --server URL done` does.
+             * @description With `resolve`: a commit that contains both sides, pushed to the hub as `refs/longtask/TASK/attempts/STEP.ATTEMPT-ASK`, which `longtask --server URL done` does.
              */
             commit?: string | null;
         };
@@ -4633,6 +4635,7 @@ export interface components {
          *       "ended_at": null,
          *       "created_by": "ann",
          *       "state": "active",
+         *       "workspace": "4f1c2a9be07d6835",
          *       "base": "9d2f3c1b7c4b0f6d1f0e4a5b6c7d8e9f0a1b2c3d",
          *       "head": "9d2f3c1b7c4b0f6d1f0e4a5b6c7d8e9f0a1b2c3d",
          *       "cost_limit_micros": 5000000,
@@ -4746,6 +4749,11 @@ export interface components {
             parent_step?: string | null;
             /** State */
             state: string;
+            /**
+             * Workspace
+             * @description Its id; null: the task has no code.
+             */
+            workspace: string | null;
             /** Base */
             base: string | null;
             /** Head */

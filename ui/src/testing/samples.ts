@@ -58,6 +58,7 @@ export function aTree(steps: Step[], more: Partial<TaskTree> = {}): TaskTree {
   return {
     ...aTask(),
     state: "active",
+    workspace: null,
     base: null,
     head: null,
     cost_limit_micros: null,

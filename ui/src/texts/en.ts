@@ -583,7 +583,7 @@ export const en = {
     asText: "as text",
     noJson: "That is no JSON.",
     commit: "Commit that contains both sides",
-    commitHint: "Its whole id, in the repository of the task.",
+    commitHint: "Its whole id. `longtask done TASK STEP --commit …` brings it into the hub, and answers.",
     withComments: (n: number) => (n === 1 ? "1 comment goes with it" : `${count(n)} comments go with it`),
     tooLong: (n: string, most: string) => `That is ${n} characters long, and ${most} are taken.`,
     effect: {
