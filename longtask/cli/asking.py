@@ -19,12 +19,22 @@ from longtask.store.contract import Ref
 from longtask.views import reasons
 
 LOOK_EVERY_S = 0.3
-KEYS = {"approve": "a", "reject": "r", "again": "t", "accept": "a", "give_up": "g"}
+KEYS = {
+    "approve": "a",
+    "reject": "r",
+    "again": "t",
+    "accept": "a",
+    "raise": "r",
+    "raise_stage": "s",
+    "give_up": "g",
+}
 WORDS = {
     "approve": "[a]pprove",
     "reject": "[r]eject",
     "again": "[t]ry again",
     "accept": "[a]ccept",
+    "raise": "[r]aise the limit",
+    "raise_stage": "raise it for the whole [s]tage",
     "give_up": "[g]ive up",
 }
 TAKES_A_REASON = ("reject", "give_up")
@@ -35,7 +45,7 @@ def ask_inline(session: Session, task: Task, step: Step) -> bool:
     question = step.question or {}
     session.say()
     session.say([(f"{step.key} asks", "bold yellow")])
-    for text in shown_lines(session, task, question):
+    for text in shown_lines(session, task, step.key, question):
         session.say("  " + text)
     words = {KEYS[word]: word for word in reasons.answers(step) if word in KEYS}
     has_diff = "diff" in (question.get("show") or {})

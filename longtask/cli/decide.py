@@ -32,12 +32,18 @@ STEPS_SHOWN = 50
 DIFF_COLOURS = (("+++", "bold"), ("---", "bold"), ("diff ", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 
 
-def shown_lines(session: Session, task: Task, question: JsonMap) -> list[str]:
+def shown_lines(session: Session, task: Task, key: str, question: JsonMap) -> list[str]:
     """What is asked, and what it is about."""
     text = str(question.get("text") or question.get("reason") or question["kind"])
-    out = [clean(line) for line in text.strip().splitlines()[:LINES_SHOWN]]
+    asked = text.strip().splitlines()
+    out = [clean(line) for line in asked[:LINES_SHOWN]]
+    if len(asked) > LINES_SHOWN:
+        out.append(f"… and {len(asked) - LINES_SHOWN:,} more lines: {session.command('show', handle(task), '--json')}")
     if question.get("kind") == Question.PLAN:
-        out += [f"  {line}" for line in reasons.proposed_lines(question)[:STEPS_SHOWN]]
+        steps = reasons.proposed_lines(session.face, task, key, question)
+        out += [f"  {line}" for line in steps[:STEPS_SHOWN]]
+        if len(steps) > STEPS_SHOWN:
+            out.append(f"  … and {len(steps) - STEPS_SHOWN:,} more: {session.command('why', handle(task), key)}")
     if question.get("who"):
         out.append(f"asked: {', '.join(question['who'])}")
     show = question.get("show") or {}

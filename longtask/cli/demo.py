@@ -332,7 +332,7 @@ def follow(session: Session, task: Task, crew: Crew, *, plain: bool) -> int:
 
 def _approve(session: Session, task: Task, step: Step) -> None:
     question = step.question or {}
-    for line in shown_lines(session, task, {**question, "text": "no terminal: the demo approves"}):
+    for line in shown_lines(session, task, step.key, {**question, "text": "no terminal: the demo approves"}):
         session.say(f"    {line}")
     digest = question.get("digest")
     session.parts.desk.answer(Ref(task.id, step.key), "approve", "demo", ask=step.ask, digest=digest)

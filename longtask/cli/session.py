@@ -69,7 +69,7 @@ class Session:
 
     @property
     def face(self) -> Face:
-        return Face(self.parts.store, self.command)
+        return Face(self.parts.store, self.command, self.parts.records.value)
 
     def close(self) -> None:
         if self._parts is not None:

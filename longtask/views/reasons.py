@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from longtask.core.decide import ANSWERS, RAISE_STAGE
-from longtask.core.errors import NotFound
+from longtask.core.errors import LongTaskError, NotFound
 from longtask.core.hands import TAKEN_FROM
 from longtask.core.machine import status
 from longtask.core.model import (
     PAUSED_BY_PARENT,
+    Json,
     JsonMap,
     Kind,
     Question,
@@ -26,7 +27,8 @@ from longtask.core.spending import limits_of, near, stage_limits, stage_spent
 from longtask.store.contract import Ref, Store
 from longtask.views.fleet import live_workers
 from longtask.views.picture import STEPS_MAX, look, need_rows, parent_of
-from longtask.views.text import clean, first_line, gist, problems_in
+from longtask.views.proposed import lines_of
+from longtask.views.text import clean, gist, problems_in
 from longtask.views.words import duration, handle, named, near_limit, question_text, spent, waits_for
 
 S = StepState
@@ -45,10 +47,12 @@ COMMANDS = {  # (verb, flags) by answer
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """For whom it is told.  `command`: words of a command, as that one would have to write it."""
+    """For whom it is told.  `command`: words of a command, as that one would have to write it.  `value`: a stored value
+    of a workspace, also one that was too large for a row."""
 
     store: Store
     command: Callable[..., str]
+    value: Callable[[str, Json], Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,38 +83,30 @@ def reason_map(reason: Reason) -> dict[str, Any]:
 def why(face: Face, task: Task, step: Step | None) -> list[Reason]:
     found = list(_of_task(face, task) if step is None else _of_step(face, task, step))
     if found:
-        return found if step is None else [replace(found[0], details=_details(step)), *found[1:]]
+        return found if step is None else [replace(found[0], details=_details(face, task, step)), *found[1:]]
     return [
         Reason(f"{step.key} is {step.state}" if step else f"{handle(task)} is {status(task)}: nothing is in the way")
     ]
 
 
-def _details(step: Step) -> tuple[str, ...]:
+def _details(face: Face, task: Task, step: Step) -> tuple[str, ...]:
     """Of a step that has gone wrong, or asks: all problems, where its reason lists several; of a planner that asks, the
     steps."""
     if step.state not in (S.WAITING, S.READY, S.FAILED, S.CANCELLED):
         return ()
     if (step.question or {}).get("kind") == Question.PLAN:
-        return proposed_lines(step.question or {})
+        return proposed_lines(face, task, step.key, step.question or {})
     problems = problems_in(str((step.question or {}).get("reason") or step.reason or ""))
     return tuple(clean(line) for line in problems) if len(problems) > 1 else ()
 
 
-def proposed_lines(question: JsonMap) -> tuple[str, ...]:
-    """The steps that a planner wants to add, a line each; none if they are too many to stand in a row."""
-    result = question.get("result")
-    steps = result.get("steps") if isinstance(result, dict) else None
-    return tuple(_proposed(step) for step in steps if isinstance(step, dict)) if isinstance(steps, list) else ()
-
-
-def _proposed(step: JsonMap) -> str:
-    kind = next((kind for kind in Kind if str(kind) in step), None)
-    told = step[str(kind)] if kind is not None else ""
-    if isinstance(told, dict):
-        told = told.get("prompt") or told.get("ask") or told.get("url") or told.get("inputs") or ""
-    needs = f", needs {', '.join(map(str, step['needs']))}" if isinstance(step.get("needs"), list) else ""
-    many = "for_each " if "for_each" in step else ""
-    return clean(f"{step.get('id')}: {many}{kind or 'a step'}{needs}" + (f": {first_line(told)}" if told else ""))
+def proposed_lines(face: Face, task: Task, key: str, question: JsonMap) -> tuple[str, ...]:
+    """The steps that a planner wants to add, a line each, with those of their plans; or why they cannot be read."""
+    try:
+        return tuple(lines_of(face.value(task.workspace_id, question.get("result"))))
+    except (LongTaskError, ValueError) as error:
+        written = face.command("logs", handle(task), key)
+        return (f"what it wants to add cannot be read: {clean(error)}; what the planner has written: {written}",)
 
 
 def waits_for_somebody(face: Face, task: Task) -> list[Reason]:

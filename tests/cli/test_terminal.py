@@ -58,6 +58,35 @@ def test_a_question_is_asked_in_place_with_the_diff_at_hand(shell: Shell):
     assert "three is missing" in told and "approve by ann" in told
 
 
+COSTLY = """
+longtask: 1
+name: costly
+stages:
+  - name: change
+    limits: {tokens: 1000}
+    steps:
+      - {id: one, agent: {prompt: "Do it.", runtime: recorded, recording: recording.yaml}}
+      - {id: two, needs: [one], agent: {prompt: "Do it.", runtime: recorded, recording: recording.yaml}}
+"""
+RECORDING = """
+recording: 1
+runs:
+  - {step: one, turns: [{text: Done., usage: {tokens_in: 1100}}]}
+  - {step: two, turns: [{text: Done.}]}
+"""
+
+
+def test_a_limit_is_raised_in_place(shell: Shell):
+    shell.plan(COSTLY)
+    (shell.cwd / "recording.yaml").write_text(RECORDING)
+    terminal = Terminal(shell, "run")
+    terminal.wait_for("[r]aise the limit  raise it for the whole [s]tage  [g]ive up  [q] leave it open >")
+    terminal.type("s\n")
+    terminal.wait_for("costly-1 completed after")
+    assert terminal.end() == 0
+    assert "longtask.raised" in [event["type"] for event in shell.here("events", "--json").lines]
+
+
 def test_a_question_that_is_left_open_ends_with_3_and_the_commands(shell: Shell):
     shell.plan(ASK)
     terminal = Terminal(shell, "run")

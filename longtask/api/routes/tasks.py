@@ -140,7 +140,7 @@ def short_ways(server: Server) -> Ways:
 
 def _looking(routes: APIRouter, server: Server) -> None:
     store = server.parts.store
-    face = reasons.Face(store, command)
+    face = reasons.Face(store, command, server.parts.records.value)
 
     @routes.get("/tasks", responses=answers(TaskPage))
     def list_tasks(
