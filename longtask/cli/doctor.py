@@ -18,7 +18,7 @@ from longtask.core.errors import LongTaskError, NotFound, StoreError
 from longtask.core.model import Edge, StepSpec, Task
 from longtask.core.oracle import audit
 from longtask.store.contract import Store
-from longtask.views.families import audit_below
+from longtask.views.families import Wrong, audit_below
 from longtask.views.fleet import live_workers
 from longtask.views.words import handle
 from longtask.workspace.git import check_version
@@ -213,16 +213,26 @@ def _family(session: Session, top: str) -> Iterator[Finding]:
     """Between a task and all below it."""
     store = session.parts.store
     try:
-        for wrong in audit_below(store, store.get_task(top)):
-            named = [handle(store.get_task(task_id)) for task_id in wrong.tasks]
-            why = "what tasks owe each other is not on its way: a bug of LongTask, or a damaged database"
-            yield Finding(
-                f"{' and '.join(named)}: {wrong.rule}: {wrong.text}", why, _mended(session, wrong.rule, named)
-            )
-    except NotFound:
-        return  # pruned meanwhile
+        try:
+            task = store.get_task(top)
+        except NotFound:
+            return  # pruned meanwhile
+        for wrong in audit_below(store, task):
+            yield owed(session, wrong)
     except Exception as error:  # noqa: BLE001  damaged rows raise whatever they like
         yield _unreadable(session, f"what stands between task {top!r} and those below it", error)
+
+
+def owed(session: Session, wrong: Wrong) -> Finding:
+    """A task that has been pruned meanwhile is named by its id."""
+    named = []
+    for task_id in wrong.tasks:
+        try:
+            named.append(handle(session.parts.store.get_task(task_id)))
+        except NotFound:
+            named.append(task_id)
+    why = "what tasks owe each other is not on its way: a bug of LongTask, or a damaged database"
+    return Finding(f"{' and '.join(named)}: {wrong.rule}: {wrong.text}", why, _mended(session, wrong.rule, named))
 
 
 def _mended(session: Session, rule: str, named: list[str]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+import typer
+
 from longtask.cli.paint import Line, cropped
 from longtask.cli.tree import MARK, head, note
 from longtask.core.model import Kind, Role, Step, StepState
@@ -19,10 +21,13 @@ PAGE = 50
 def left(steps: Iterable[Step]) -> list[Step]:
     """Steps that have not done what they are there for, in the plan's order within each state.
 
-    Of an item that began anew the newest row counts; a for_each stands for itself while it is open."""
+    Of an item of a for_each that began anew the newest row counts; what an agent hands out again is other work.  A
+    for_each stands for itself while it is open."""
+    steps = list(steps)
+    lists = {step.key for step in steps if step.kind is Kind.FOR_EACH}
     newest: dict[str, Step] = {}
     for step in steps:
-        key = step.key.partition("~")[0] if step.role is Role.ITEM else step.key
+        key = step.key.partition("~")[0] if step.role is Role.ITEM and step.owner in lists else step.key
         before = newest.get(key)
         if before is None or _round(step) > _round(before):
             newest[key] = step
@@ -45,6 +50,13 @@ def unbegun(steps: Iterable[Step]) -> dict[str, int]:
 def _of_items(steps: Iterable[Step]) -> Sequence[Step]:
     """The newest row of each item that has one."""
     return list({step.key.partition("~")[0]: step for step in steps if step.role is Role.ITEM}.values())
+
+
+def paged(only_left: bool, limit: int | None, skip: int | None) -> tuple[int, int]:
+    """How many are skipped, and then shown.  Raises typer's error of usage where nothing is listed."""
+    if not only_left and (limit is not None or skip is not None):
+        raise typer.BadParameter("they page what --left lists; add --left", param_hint="-n / --skip")
+    return skip or 0, limit or PAGE
 
 
 def lines_left(picture: Picture, skip: int, limit: int, width: int) -> Iterator[Line]:

@@ -11,7 +11,7 @@ import typer
 
 from longtask.cli.background import warn_if_idle
 from longtask.cli.help import commands
-from longtask.cli.left import PAGE, left, lines_left
+from longtask.cli.left import left, lines_left, paged
 from longtask.cli.paint import Line, cells
 from longtask.cli.session import TASK, Session
 from longtask.cli.tree import WHOLE, lines, status_colour
@@ -74,9 +74,12 @@ def register(app: typer.Typer) -> None:
         all_steps: Annotated[bool, typer.Option("--all", help="every step: fold nothing")] = False,
         only_left: Annotated[bool, typer.Option("--left", help="what is left, as one list, failures first")] = False,
         limit: Annotated[
-            int, typer.Option("-n", "--limit", metavar="N", help="with --left: so many at a time", min=1)
-        ] = PAGE,
-        skip: Annotated[int, typer.Option("--skip", metavar="N", help="with --left: without the first N", min=0)] = 0,
+            int | None,
+            typer.Option("-n", "--limit", metavar="N", help="with --left: so many at a time; default: 50", min=1),
+        ] = None,
+        skip: Annotated[
+            int | None, typer.Option("--skip", metavar="N", help="with --left: without the first N", min=0)
+        ] = None,
     ) -> int:
         """Show where a task stands: stages, steps, progress, what it waits for.
 
@@ -86,15 +89,16 @@ def register(app: typer.Typer) -> None:
             longtask show release-12 --json | jq '.steps[] | select(.state == "failed")'
         """
         session: Session = ctx.obj
+        begin, many = paged(only_left, limit, skip)
         whole = all_steps or only_left or session.json
         found = session.task(task)
         picture = look(session.parts.store, found.id, *([STEPS_JSON_MAX] if whole else []))
         if session.json:
-            shown = replace(picture, steps=left(picture.steps)[skip : skip + limit]) if only_left else picture
+            shown = replace(picture, steps=left(picture.steps)[begin : begin + many]) if only_left else picture
             session.give(picture_map(shown))
             return 0
         if only_left:
-            for line in lines_left(picture, skip, limit, session.out.columns):
+            for line in lines_left(picture, begin, many, session.out.columns):
                 session.say(line)
             return 0
         for line in lines(picture, detail=WHOLE if all_steps else None, width=session.out.columns):

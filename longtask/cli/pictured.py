@@ -85,6 +85,7 @@ def _step(entry: StepEntry) -> Step:
         role=role,
         owner=owner,
         when_failed=WhenFailed.CONTINUE if entry["tolerated"] else WhenFailed.STOP,
+        waived=entry.get("waived", False),  # an older server does not say
         state=StepState(entry["state"]),
         due_at=entry["due_at"] or 0,
         benign=entry["benign"],

@@ -54,15 +54,12 @@ def folder_of(file: str) -> Path:
 def growth_words(file: str, stage: str | None, before: str | None, after: str | None) -> dict[str, Json]:
     """The same as a request's body, for a server that knows the task.  Raises BadPlan, NotFound."""
     from longtask.plan import growth
-    from longtask.plan.growth import OF_A_PLAN, Growth
 
-    raw = growth.words_of(*read_words(file), folder_of(file))
-    words = {word: value for word, value in raw.items() if word not in OF_A_PLAN}
+    words = growth.without_head(growth.words_of(*read_words(file), folder_of(file)))
     for word in words:
-        if word not in Growth.model_fields:
-            raise BadPlan(
-                f"{file}: {word!r} is no word of steps that are added{did_you_mean(word, Growth.model_fields)}"
-            )
+        known = growth.Growth.model_fields
+        if word not in known:
+            raise BadPlan(f"{file}: {word!r} is no word of steps that are added{did_you_mean(word, known)}")
     said = {"stage": stage, "before": before, "after": after}
     return words | {word: value for word, value in said.items() if value is not None}
 

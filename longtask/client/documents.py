@@ -88,6 +88,7 @@ class StepEntry(TypedDict):
     because: str | None
     benign: bool
     tolerated: bool
+    waived: bool
     waiting_for: str | None
     question: dict[str, Json] | None
     ask: int | None

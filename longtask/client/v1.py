@@ -246,7 +246,7 @@ def fork(
 
     `key`: the same key returns the same fork, for as long as it is kept, also to another call.  `paused`: nothing of it
     begins before it is resumed."""
-    body = {"from": step, "paused": paused} | ({} if key is None else {"key": key})
+    body = {"from": step} | ({"paused": True} if paused else {}) | ({} if key is None else {"key": key})
     return post(path("tasks", task, "fork"), document, body, key=idempotency_key)
 
 

@@ -11,6 +11,7 @@ What of the running task stands in its way is judged when it is added (`core.gro
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,6 +85,11 @@ def growth_of(
     return growth if folder is None else replace(growth, specs=tuple(moved(spec, folder) for spec in growth.specs))
 
 
+def without_head(raw: Mapping[str, Json]) -> dict[str, Json]:
+    """A whole plan as steps that are added: without what only a task has."""
+    return {word: value for word, value in raw.items() if word not in OF_A_PLAN}
+
+
 def words_of(text: str | bytes, file: str, folder: Path) -> dict[str, Json]:
     """A fragment as plain values, with the plans that it names as files in it.  Raises BadPlan."""
     raw, findings = _read(text, file, folder)
@@ -124,7 +130,7 @@ def _growth(raw: Json, findings: Findings, task: Task, plan: str | None) -> core
     if not isinstance(raw, dict):
         findings.add(f"growth is a mapping with `steps`, found {shown(raw)}")
         findings.raise_if_any()
-    raw = {key: value for key, value in raw.items() if key not in OF_A_PLAN}
+    raw = without_head(raw)
     nulls(raw, findings)
     try:
         grown = Growth.model_validate(raw)

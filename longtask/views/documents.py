@@ -76,6 +76,7 @@ def step_map(picture: Picture, step: Step) -> dict[str, Any]:
         "because": step.because,
         "benign": step.benign,
         "tolerated": step.tolerated,
+        "waived": step.waived,
         "waiting_for": str(step.waiting_for) or None,
         "question": step.question,
         "ask": step.ask or None,

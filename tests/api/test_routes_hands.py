@@ -32,6 +32,14 @@ def test_a_whole_plan_is_added_and_its_stages_become_needs(client, server):
     carry_to(server.parts, id, "completed")
 
 
+def test_a_whole_plan_is_added_as_it_is(client):
+    id = submit(client, plans.running())
+    whole = {"longtask": 1, "name": "more", "goal": "more of it", "steps": [{"id": "c", "run": "true"}]}
+    assert client.post(f"/v1/tasks/{id}/steps", json=whole).json()["steps"] == ["c"]
+    answer = client.post(f"/v1/tasks/{id}/steps", json={**whole, "nam": "x"})
+    assert (answer.status_code, "nam" in answer.text) == (422, True)
+
+
 def test_everything_that_is_wrong_with_added_steps_is_told_and_nothing_is_added(client):
     id = submit(client, plans.running())
     answer = client.post(

@@ -8,6 +8,9 @@ from pathlib import Path
 import apsw
 import pytest
 
+from longtask.cli.doctor import owed
+from longtask.cli.session import Session
+from longtask.views.families import Wrong
 from tests.cli.shell import Shell, until
 
 PLAN = """
@@ -104,6 +107,15 @@ def test_doctor_says_what_stands_wrong_between_two_tasks(shell: Shell, stop: Pat
     (finding,) = shell.here("doctor", "migrate-1", "--json", code=1).json["findings"]
     assert finding["what"].startswith("migrate-1 and ") and "end: " in finding["what"]
     assert "pause migrate-1" in finding["mend"]
+
+
+def test_a_task_that_was_pruned_meanwhile_is_named_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LONGTASK_HOME", str(tmp_path))
+    session = Session()
+    finding = owed(session, Wrong("relay", "it owes a wish", ("0198-gone", "0198-child")))
+    session.close()
+    assert finding.what == "0198-gone and 0198-child: relay: it owes a wish"
+    assert "pause 0198-gone" in finding.mend
 
 
 def test_a_pause_at_once_stops_what_runs_in_a_child(shell: Shell):

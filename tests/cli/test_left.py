@@ -6,8 +6,10 @@ import pytest
 
 from longtask.cli.left import left, lines_left
 from longtask.cli.paint import text_of
+from longtask.cli.pictured import pictured
 from longtask.cli.tree import lines
-from longtask.core.model import Kind, Role, Step, StepState
+from longtask.core.model import Kind, Role, Step, StepState, WhenFailed
+from longtask.views.documents import picture_map
 from tests.cli.shell import Shell
 from tests.cli.test_tree import picture, step
 
@@ -41,7 +43,28 @@ def test_an_item_that_began_anew_is_what_it_is_now():
     failed = step("each[3]", S.FAILED, role=Role.ITEM, owner="each", item=3)
     again = step("each[3]~2", S.COMPLETED, role=Role.ITEM, owner="each", item=3, expansion=2)
     third = step("each[3]~10", S.RUNNING, role=Role.ITEM, owner="each", item=3, expansion=10)
-    assert left([failed, again]) == [] and left([third, again, failed]) == [third]
+    assert left([owner(), failed, again]) == [owner()]
+    assert left([owner(), third, again, failed]) == [third, owner()]
+
+
+def test_what_an_agent_hands_out_again_is_other_work():
+    agent = step("lead", S.COMPLETED, kind=Kind.AGENT)
+    first = step("lead[1]", S.FAILED, role=Role.ITEM, owner="lead", item=1)
+    second = step("lead[1]~2", S.COMPLETED, role=Role.ITEM, owner="lead", item=1, expansion=2)
+    assert left([agent, first, second]) == [first]
+
+
+def test_what_was_skipped_by_hand_is_not_left_at_a_server_either():
+    rows = [step("a", S.FAILED, waived=True), step("b", S.FAILED, when_failed=WhenFailed.CONTINUE)]
+    here = picture(*rows)
+    there = pictured(picture_map(here))  # type: ignore[arg-type]
+    assert [row.key for row in left(there.steps)] == [row.key for row in left(here.steps)] == ["b"]
+    assert [row.waived for row in there.steps] == [True, False]
+
+
+def test_a_page_without_a_list_is_refused(shell: Shell):
+    for words in (("-n", "5"), ("--skip", "0"), ("--json", "-n", "5")):
+        assert "add --left" in shell.here("show", *words, code=2).out + shell.here("show", *words, code=2).err
 
 
 def test_a_folded_list_shows_its_failures_first():

@@ -17,6 +17,8 @@ from longtask import Client
 from longtask.api.access.policy import Policy
 from longtask.api.access.tokens import Tokens
 from longtask.api.server import Server
+from longtask.cli.remote.look import reason_of
+from longtask.cli.session import Session
 from tests.api import plans
 from tests.api.carrying import carry_to
 from tests.api.conftest import make  # noqa: F401
@@ -85,6 +87,11 @@ def test_what_a_server_shows_is_what_its_machine_shows(away, home, url, done, wo
     texts = [shell.here(*where, *words.split()).out for shell, where in ((away, ("--server", url)), (home, ()))]
     assert ageless(texts[0].replace(f" --server {url}", "")) == ageless(texts[1])
     assert not (away.home / "longtask.db").exists()
+
+
+def test_an_older_server_tells_no_details():
+    told: dict[str, object] = {"what": "it waits", "since": None, "help": [], "step": None, "who": []}
+    assert reason_of(Session(), told).details == ()  # type: ignore[arg-type]
 
 
 def ageless(text: str) -> list[str]:

@@ -13,6 +13,7 @@ import pytest
 
 from longtask.api.access.policy import Policy
 from longtask.api.access.tokens import Tokens
+from longtask.client import v1
 from longtask.client.course import Limits
 from longtask.client.problems import Answered, Changed, NotAllowed
 from longtask.client.servers import Logins
@@ -299,3 +300,8 @@ def test_what_cannot_be_a_token_is_refused_and_not_shown(connect, token):
     with pytest.raises(BadPlan) as bad:
         connect("http://127.0.0.1:1", token)
     assert token not in str(bad.value)
+
+
+def test_an_older_server_is_not_asked_for_what_it_does_not_know():
+    assert json.loads(v1.fork("x", "a").body or b"") == {"from": "a"}
+    assert json.loads(v1.fork("x", "a", paused=True).body or b"") == {"from": "a", "paused": True}

@@ -48,6 +48,7 @@ class StepEntry(Shape):
     because: str | None = Field(description="The step that decided a skip.")
     benign: bool
     tolerated: bool
+    waived: bool = Field(description="It was skipped by hand after it had failed.")
     waiting_for: str | None
     question: dict[str, Json] | None
     ask: int | None
@@ -114,6 +115,7 @@ STEP = {
     "because": None,
     "benign": False,
     "tolerated": False,
+    "waived": False,
     "waiting_for": None,
     "question": None,
     "ask": None,

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from longtask.api.documents.acts import Acted, Grown, Taken
 from longtask.api.documents.shape import answers
@@ -16,6 +16,7 @@ from longtask.core.errors import Refused
 from longtask.core.hands import held_by
 from longtask.core.model import Step, Task
 from longtask.core.policy import GROWTH_MAX
+from longtask.plan.growth import without_head
 from longtask.store.contract import Ref
 from longtask.views.documents import acted_map
 from longtask.workspace.names import attempt_ref
@@ -43,6 +44,12 @@ class Growth(Body):
     after: str | None = Field(
         default=None, max_length=NAME_MAX, description="A step that those without `needs` wait for."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def of_a_plan(cls, raw: Any) -> Any:
+        """A whole plan may be sent as it is."""
+        return without_head(raw) if isinstance(raw, dict) else raw
 
 
 class Edit(Body):

@@ -9,13 +9,14 @@ from longtask import plan
 from longtask.cli import decide, fleet
 from longtask.cli import look as local
 from longtask.cli.files import say_files
-from longtask.cli.left import left, lines_left
+from longtask.cli.left import left, lines_left, paged
 from longtask.cli.pictured import now_ms, number_of, pictured
 from longtask.cli.remote import answered
 from longtask.cli.session import Session
 from longtask.cli.trace import say_trace
 from longtask.cli.tree import WHOLE, lines
 from longtask.client.client import Client
+from longtask.client.documents import Reason as Told
 from longtask.core.errors import NotFound
 from longtask.views import reasons
 from longtask.views.text import clean, counted
@@ -38,18 +39,27 @@ def ls(session: Session, client: Client, open_only: bool, limit: int, before: in
     return 0
 
 
-def show(session: Session, client: Client, task: str, all_steps: bool, only_left: bool, limit: int, skip: int) -> int:
+def show(
+    session: Session,
+    client: Client,
+    task: str,
+    all_steps: bool,
+    only_left: bool,
+    limit: int | None,
+    skip: int | None,
+) -> int:
+    begin, many = paged(only_left, limit, skip)
     whole = all_steps or only_left or session.json
     tree = client.task(task, steps=STEPS_JSON_MAX if whole else None)
     if only_left and session.json:
         entries = {entry["key"]: entry for entry in tree["steps"]}
-        page = left(pictured(tree).steps)[skip : skip + limit]
+        page = left(pictured(tree).steps)[begin : begin + many]
         tree["steps"] = [entries[step.key] for step in page]
     if session.json:
         session.give(tree)
         return 0
     if only_left:
-        for line in lines_left(pictured(tree), skip, limit, session.out.columns):
+        for line in lines_left(pictured(tree), begin, many, session.out.columns):
             session.say(line)
         return 0
     for line in lines(pictured(tree), detail=WHOLE if all_steps else None, width=session.out.columns):
@@ -68,17 +78,18 @@ def why(session: Session, client: Client, task: str, step: str | None) -> int:
 
 def told_reasons(session: Session, client: Client, task: str, step: str | None = None) -> list[reasons.Reason]:
     """The commands that help, as they are to be typed here."""
-    return [
-        reasons.Reason(
-            told["what"],
-            told["since"] or 0,
-            tuple(_here(session, text) for text in told["help"]),
-            told["step"],
-            tuple(told["who"]),
-            tuple(told["details"]),
-        )
-        for told in client.why(task, step)
-    ]
+    return [reason_of(session, told) for told in client.why(task, step)]
+
+
+def reason_of(session: Session, told: Told) -> reasons.Reason:
+    return reasons.Reason(
+        told["what"],
+        told["since"] or 0,
+        tuple(_here(session, text) for text in told["help"]),
+        told["step"],
+        tuple(told["who"]),
+        tuple(told.get("details", ())),  # an older server does not say
+    )
 
 
 def _here(session: Session, text: str) -> str:

@@ -4267,6 +4267,7 @@ export interface components {
          *       "because": null,
          *       "benign": false,
          *       "tolerated": false,
+         *       "waived": false,
          *       "waiting_for": null,
          *       "question": null,
          *       "ask": null,
@@ -4342,6 +4343,11 @@ export interface components {
             benign: boolean;
             /** Tolerated */
             tolerated: boolean;
+            /**
+             * Waived
+             * @description It was skipped by hand after it had failed.
+             */
+            waived: boolean;
             /** Waiting For */
             waiting_for: string | null;
             /** Question */
@@ -4440,6 +4446,11 @@ export interface components {
             benign: boolean;
             /** Tolerated */
             tolerated: boolean;
+            /**
+             * Waived
+             * @description It was skipped by hand after it had failed.
+             */
+            waived: boolean;
             /** Waiting For */
             waiting_for: string | null;
             /** Question */
@@ -4484,6 +4495,7 @@ export interface components {
          *           "because": null,
          *           "benign": false,
          *           "tolerated": false,
+         *           "waived": false,
          *           "waiting_for": null,
          *           "question": null,
          *           "ask": null,
@@ -4670,6 +4682,7 @@ export interface components {
          *           "because": null,
          *           "benign": false,
          *           "tolerated": false,
+         *           "waived": false,
          *           "waiting_for": null,
          *           "question": null,
          *           "ask": null,

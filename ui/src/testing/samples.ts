@@ -41,6 +41,7 @@ export function aStep(key: string, more: Partial<Step> = {}): Step {
     because: null,
     benign: false,
     tolerated: false,
+    waived: false,
     waiting_for: null,
     question: null,
     ask: null,

@@ -114,7 +114,7 @@ export const en = {
       give_up: "Give up",
       resolve: "Resolve",
       raise: "Raise the limit",
-      raise_stage: "Raise it for the stage",
+      raise_stage: "Raise it for the whole stage",
     } as Readonly<Record<string, string>>,
     effect: {
       approve: "The step is done, and what waits for it goes on.",

@@ -51,8 +51,8 @@ export function AskedCard({ approval }: { approval: Approval }) {
       </h2>
       {problems.length < 2 ? null : (
         <ul aria-label={t.inbox.problems} className="my-1 list-disc pl-5">
-          {problems.map((problem) => (
-            <li key={problem} className="break-words">
+          {problems.map((problem, index) => (
+            <li key={`${index} ${problem}`} className="break-words">
               {problem}
             </li>
           ))}

@@ -24,9 +24,9 @@ export function Why({ task, step }: { task: string; step: StepDetail }) {
   const asks = step.state === "waiting" && step.waiting_for === "user";
   return (
     <ul aria-label={t.step.why} className="flex flex-col gap-1.5">
-      {reasons.map((reason) => (
+      {reasons.map((reason, index) => (
         <li
-          key={reason.what}
+          key={`${index} ${reason.what}`}
           className={`flex flex-wrap items-center gap-x-3 gap-y-1.5 rounded-md px-3 py-2 ${LOOKS[step.state] ?? "bg-raised"}`}
         >
           {step.state in LOOKS ? (
@@ -47,8 +47,8 @@ export function Why({ task, step }: { task: string; step: StepDetail }) {
           </span>
           {reason.details.length === 0 ? null : (
             <ul aria-label={t.step.details} className="basis-full list-disc pl-5">
-              {reason.details.map((line) => (
-                <li key={line} className="break-words">
+              {reason.details.map((line, index) => (
+                <li key={`${index} ${line}`} className="break-words whitespace-pre-wrap">
                   {line}
                 </li>
               ))}
