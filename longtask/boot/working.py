@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from longtask.engine.worker import Worker
     from longtask.steps.contract import Executor
 
+RUNS_LOOKED_AT = 20
 TRACING_SHARE_SERVING = 0.1  # of the time of a process that mostly waits for others
 
 
@@ -207,8 +208,9 @@ def begins_at(store: Store, ref: Ref, row: Step) -> tuple[str, str | None]:
     from longtask.steps.places import saved_at
 
     assert row.base is not None
-    for run in (row.run, row.run - 1):  # what failed begins another run; its files are worth having
-        checkpoint = store.checkpoint(ref, run) if run else None
+    # What failed begins another run, and so does each taking of it; its files are worth having.
+    for run in range(row.run, max(row.run - RUNS_LOOKED_AT, 0), -1):
+        checkpoint = store.checkpoint(ref, run)
         if checkpoint is not None and checkpoint.tree:
             tree, base = saved_at(checkpoint.tree)
             return base, tree

@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
         made = session.parts.desk.fork(ref, session.me, idempotency_key=key, paused=paused)
         follow(session.parts.merger, made)
         ensure_worker(session)
-        return say_forked(session, found.id, handle(found), acted_map(made, step=ref.step), paused)
+        return say_forked(session, found.id, handle(found), acted_map(made, step=ref.step))
 
 
 def foresee(session: Session, ref: Ref, act: str) -> int:
@@ -68,11 +68,11 @@ def say_foreseen(session: Session, seen: JsonMap) -> int:
     return 0
 
 
-def say_forked(session: Session, source: str, name: str, made: JsonMap, paused: bool) -> int:
+def say_forked(session: Session, source: str, name: str, made: JsonMap) -> int:
     if session.json:
         session.give({**made, "forked_from": source})
     told = f"{made['handle']} is forked from {name}, and does {made['step']} again"
-    if paused:
+    if made["status"] == "paused":  # also one that was there already, under the same key
         edit, resume = session.command("edit", made["handle"], made["step"]), session.command("resume", made["handle"])
         session.say(f"{told} when it is resumed; change what it does: {edit} --prompt …; then: {resume}")
     else:

@@ -113,7 +113,7 @@ def register(app: typer.Typer) -> None:
         ctx: typer.Context,
         task: Annotated[str, typer.Argument(help=TASK)],
         step: Annotated[str, typer.Argument(help=f"{STEP}: ready, failed, or asking because it failed")],
-        give_back: Annotated[bool, typer.Option("--give-back", help="let a worker do it after all")] = False,
+        give_back: Annotated[bool, typer.Option("--give-back", help="it is what it was before you took it")] = False,
         hours: Annotated[float, typer.Option(metavar="N", help="after which it is given back", min=0.1)] = 24.0,
         shell: Annotated[bool, typer.Option(help="open a shell in its folder")] = True,
     ) -> int:

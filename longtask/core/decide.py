@@ -394,6 +394,8 @@ def given_back(task: Task, step: Step, by: str, why: str, now: int) -> tuple[e.F
     if task.state is TaskState.CLOSING:
         return (e.StepCancelled(step.key, by="closing"),)
     was: JsonMap = (step.cause or {}).get("taken") or {}
+    if "question" in was and "stage" in was["question"] and not stage_spent_up(task, step):
+        return (e.StepReleased(step.key, step.attempt, why, now),)  # it was raised for all of the stage meanwhile
     if "question" in was:
         return (e.HelpAsked(step.key, was["question"], step.attempt),)
     if was.get("state") == S.FAILED:

@@ -123,11 +123,6 @@ def follow(task: Task, wish: int, hold: bool, at_once: bool = False) -> tuple[e.
     return ()
 
 
-def missed(task: Task, step: str, followed: int) -> bool:
-    """A child of this step was made from what the task was at an older wish, and no relay will come to it any more."""
-    return followed < task.wish and (task.relay is None or step <= task.relay)
-
-
 # --- what a transaction leaves to be done -------------------------------------------------------------------------
 
 

@@ -37,7 +37,6 @@ class Done:
 
     n: int
     kind: str
-    step: str = ""  # of a creation: whose child it is
     followed: int = 0  # of a creation: the wish that the child was born into
     wish: int = 0  # of a relay: what was told
     before: str | None = None  # of a relay: to the children of steps above this key
@@ -54,7 +53,7 @@ class Family:
         """The first transaction, or some, on other tasks."""
         match row.kind:
             case family.CREATE:
-                return Done(row.n, row.kind, row.step, followed=self._create(row))
+                return Done(row.n, row.kind, followed=self._create(row))
             case family.CANCEL:
                 self._cancel(row)
             case family.ENDED:
@@ -74,8 +73,9 @@ class Family:
             for one in done:
                 if one.kind == family.RELAY and not _relayed(w, one):
                     continue
-                if one.kind == family.CREATE and family.missed(w.task, one.step, one.followed):
-                    w.mark(relay="")
+                if one.kind == family.CREATE and one.followed < w.task.wish:
+                    # A relay may have looked before the child was there, and say so later: its wish is another one now.
+                    w.mark(wish=w.task.wish + 1, relay="")
                 if one.kind == family.ENDED:
                     w.mark(parent_told=True)
                 gone.append(one)
@@ -166,7 +166,7 @@ class Family:
     def _relay(self, row: ErrandRow) -> Done:
         parent = self._store.get_task(row.task_id)
         before, wish, hold = parent.relay, parent.wish, family.held(parent)
-        if before is None or parent.ended:
+        if before is None or parent.state not in (TaskState.ACTIVE, TaskState.PAUSED):
             return Done(row.n, row.kind, wish=wish)
         if parent.at_once and before == "" and self._stop_running(parent.id):
             return Done(row.n, row.kind, wish=wish, before=before, cursor=before)

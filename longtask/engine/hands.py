@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from longtask.core import decide, hands
 from longtask.core.errors import BadPlan, Refused
-from longtask.core.grow import renumbered
+from longtask.core.grow import renumbered, steps_in
 from longtask.core.model import OPEN, Done, Json, Step, StepSpec, StepState
 from longtask.core.policy import EDGES_PER_STEP_MAX, TAKEN_MS
 from longtask.core.settle import Condition, ConditionNeeded, react
@@ -82,11 +82,15 @@ class Hands:
         which `by` has taken it, None: whichever is the newest.  A planner's outputs hold its `steps`, which are added;
         nobody is asked about them once more."""
         outcome = Done(redact_value(result), commit, base=base)
-        spec = self._store.spec(ref.task_id, self._store.get_step(ref).spec)
-        plan = handed_over(*self._reading, ref, spec, outcome.result) if "grow" in spec.body else None
+        seen = self._store.get_step(ref)
+        spec, plan = self._store.spec(ref.task_id, seen.spec), None
+        if "grow" in spec.body and steps_in(outcome.result):  # an empty list is a plan, too
+            plan = handed_over(*self._reading, ref, spec, outcome.result)
 
         def act(w: Writing, conditions: Mapping[str, Condition]) -> Step:
             step = w.step(ref.step)
+            if step.spec != seen.spec:
+                raise Refused(f"step {ref.step!r} was edited by somebody else just now; look at it again")
             if attempt is not None and (step.attempt != attempt or step.state is not StepState.RUNNING):
                 raise Refused(f"step {ref.step!r}: attempt {attempt} is over; take it again, then say that it is done")
             hands.need_own(step.key, step.taken_by if step.state is StepState.RUNNING else None, by)

@@ -24,6 +24,7 @@ from longtask.core.model import (
 )
 from longtask.core.policy import EXPANSIONS_MAX
 from longtask.core.settle import ConditionNeeded
+from longtask.core.spending import limits_of, stage_spent_up
 from longtask.store.contract import Ref, Store
 
 from .claiming import Claims
@@ -111,6 +112,8 @@ class Reports:
         step = w.step(key)
         spec = w.spec(step)
         stop = _stop(w, key, attempt)
+        if stop == decide.STOP_LIMIT and not _limit_stands(w, step, spec):
+            stop = None  # it was raised meanwhile, for all of the stage
         signal, owned, left = None, None, []
         if isinstance(outcome, Parked):
             signal = earliest_fitting(w, step, outcome.question)
@@ -154,6 +157,14 @@ class Reports:
 
     def _kept(self, ref: Ref, value: Json) -> str:
         return self._put_json(self._store.get_task(ref.task_id).workspace_id, value)
+
+
+def _limit_stands(w: Writing, step: Step, spec: StepSpec) -> bool:
+    if stage_spent_up(w.task, step):
+        return True
+    limits = limits_of(spec, step.raises)
+    spent = w.tx.spent(step.key, step.run) if limits else {}
+    return any(spent[name] >= limit for name, limit in limits.items())
 
 
 def _stop(w: Writing, key: str, attempt: int) -> str | None:

@@ -125,7 +125,8 @@ class Files:
         self._parse = parse
         self._findings = findings
         self._base = base or Path.cwd()
-        self._left = self._bytes_max = bytes_max
+        self._left = bytes_max
+        self._too_much = f"the plans that are named as files have more than {bytes_max:,} bytes together"
 
     def put_in(self, raw: Json, folder: Path, at: Loc = (), depth: int = 0) -> None:
         """`raw`: steps, or stages of them, that stand at `at`.  `folder` stands in messages as it is given."""
@@ -156,6 +157,8 @@ class Files:
 
     def _read(self, path: Path, named: str) -> bytes:
         """Raises BadPlan."""
+        if self._left < 0:  # nothing more is read then, however often it is named
+            raise BadPlan(self._too_much)
         where = Path(os.path.normpath(self._base / path))
         if os.path.isabs(named) or not where.is_relative_to(self._tree):
             raise BadPlan(f"{shown(named)} leads out of the tree that it is named in; name a file inside it")
@@ -173,7 +176,7 @@ class Files:
             raise BadPlan(f"cannot read {shown(named)}: {error}") from error
         self._left -= len(text)
         if self._left < 0:
-            raise BadPlan(f"the plans that are named as files have more than {self._bytes_max:,} bytes together")
+            raise BadPlan(self._too_much)
         return text
 
 

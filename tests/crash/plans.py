@@ -9,7 +9,7 @@ ONE = """
     longtask: 1
     name: one
     workspace: {repo: .}
-    defaults: {agent: {runtime: recorded, recording: RECORDING}}
+    defaults: {losses_max: 50, agent: {runtime: recorded, recording: RECORDING}}
     stages:
       - name: change
         steps:
@@ -43,7 +43,7 @@ CLASH = """
     longtask: 1
     name: clash
     workspace: {repo: .}
-    defaults: {agent: {runtime: recorded, recording: RECORDING}}
+    defaults: {losses_max: 50, agent: {runtime: recorded, recording: RECORDING}}
     stages:
       - name: change
         steps:
@@ -82,7 +82,7 @@ ASK = """
     longtask: 1
     name: ask
     workspace: {repo: .}
-    defaults: {agent: {runtime: recorded, recording: RECORDING}}
+    defaults: {losses_max: 50, agent: {runtime: recorded, recording: RECORDING}}
     stages:
       - name: change
         steps:
@@ -101,7 +101,7 @@ FIX = """
     longtask: 1
     name: fix
     workspace: {repo: .}
-    defaults: {agent: {runtime: recorded, recording: RECORDING}}
+    defaults: {losses_max: 50, agent: {runtime: recorded, recording: RECORDING}}
     steps:
       - id: test
         run: grep -qx fixed a.txt
@@ -121,7 +121,7 @@ LONG = """
     longtask: 1
     name: long
     workspace: {repo: .}
-    defaults: {agent: {runtime: recorded, recording: RECORDING}}
+    defaults: {losses_max: 50, agent: {runtime: recorded, recording: RECORDING}}
     steps:
       - {id: agent, agent: {prompt: "Run it."}}
       - id: command
@@ -161,7 +161,7 @@ SPAWN = """
     longtask: 1
     name: spawn
     workspace: {repo: .}
-    defaults: {agent: {runtime: recorded, recording: RECORDING}}
+    defaults: {losses_max: 50, agent: {runtime: recorded, recording: RECORDING}}
     stages:
       - name: change
         steps:

@@ -99,7 +99,7 @@ def test_a_planner_that_is_done_by_hand_adds_its_steps(world: World):
     world.end("plan", Failed("no", retryable=False))
     world.settle()
     with pytest.raises(Refused, match="take it first"):
-        hands.done(world.ref("plan"), "ann", result={"steps": []})
+        hands.done(world.ref("plan"), "ann", result={"steps": [run("x")]})
     hands.take(world.ref("plan"), "ann")
     world.settle()
     for said in (None, {"steps": "x"}, {"steps": [run("x", needs=["nobody"])]}):
@@ -111,6 +111,12 @@ def test_a_planner_that_is_done_by_hand_adds_its_steps(world: World):
     assert world.states("plan", "x", "y", "end") == ["completed"] * 4
     (added,) = [fact for fact in world.facts(StepsAdded) if fact.by == "plan"]
     assert [row.key for row in added.steps] == ["x", "y"]
+
+
+def test_a_planner_that_is_done_by_hand_may_add_nothing(world: World):
+    world.submit(planner())
+    Hands(world.store, world.scopes, world.language).done(world.ref("plan"), "ann", result={"steps": []})
+    assert world.run() == "completed"
 
 
 def test_what_is_wrong_with_its_steps_goes_back_to_the_planner_a_few_times(world: World):  # (43)

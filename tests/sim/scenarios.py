@@ -93,6 +93,28 @@ def a_child_made_behind_a_relay_is_told_by_another() -> str | None:
     return None if pauses == 2 else f"[relay] the child was made from a task that ran, and has pauses {pauses}"
 
 
+def a_child_made_while_a_relay_looks_is_told_by_another() -> str | None:
+    """The relay has looked before the child is there, and says that all is told after the child's creation is over."""
+    world = World()
+    world.submit(step("x", **subtask(graph_of(step("c"), name="child"))), acts={"c": [HANG]})
+    assert world.worker is not None
+    while not (made := [row for row in world.store.errands(10) if row.kind == "create"]):
+        assert world.worker.tick()
+    (top,) = world.tasks
+    slow = family.Family(world.store, world.scopes, world.language)
+    behind = Behind(world.store, world.scopes, world.language)
+    done = slow.act(made[0])
+    world.desk.pause(top, "ann")
+    (relay,) = (row for row in world.store.errands(10) if row.kind == "relay")
+    behind.late = made[0].target
+    looked = behind.act(relay)
+    slow.over(top, [done])
+    behind.over(top, [looked])
+    world.settle()
+    pauses = world.store.get_task(made[0].target).pauses
+    return None if pauses == 2 else f"[relay] the child was made from a task that ran, and has pauses {pauses}"
+
+
 @contextmanager
 def fleet(*more: type[PostgresStore]) -> Iterator[list[PostgresStore]]:
     """Stores of several processes on one PostgreSQL schema."""

@@ -115,7 +115,7 @@ def router(server: Server) -> APIRouter:
 
     @routes.post("/tasks/{task}/steps/{step}/give-back", responses=answers(Acted))
     def give_back_step(caller: Operator, task: TaskName, step: StepKey) -> Document:
-        """A step that was taken is a worker's again."""
+        """A step that was taken is what it was before: ready, failed, cancelled, or asking."""
         found = seen_task(server, task, caller)
         return acted(found, hands.give_back(Ref(found.id, seen_step(server, found, step).key), caller.name))
 

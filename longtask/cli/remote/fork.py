@@ -13,4 +13,4 @@ def fork(session: Session, client: Client, task: str, step: str, dry_run: bool, 
     session.outside_only("fork")
     source = client.task(task, steps=0)
     made = client.fork(source["id"], step, key=key, paused=paused)
-    return say_forked(session, source["id"], source["handle"], made, paused)
+    return say_forked(session, source["id"], source["handle"], made)

@@ -418,12 +418,13 @@ def _hands(walker: _Walker, key: str, step: Known, fact: e.Fact) -> None:
     if isinstance(fact, e.StepRestored):
         step.was = step.state if fact.taken is not None else ""
     elif isinstance(fact, e.StepWoken):
-        step.was = "waiting" if fact.cause.get("answer") == "take" else ""
+        step.was = "waiting" if "taken" in fact.cause else ""  # before there was that, it was ready again
     elif isinstance(fact, e.StepClaimed) and fact.by is None:
         step.was = ""
     elif step.state == "running" and step.taken and isinstance(fact, e.StepReleased | e.StepFailed | e.HelpAsked):
         back = MOVES[type(fact)][1]
-        if back != (step.was or "ready"):
+        raised = back == "ready" and step.was == "waiting" and "stage" in step.asked  # for all of the stage, meanwhile
+        if back != (step.was or "ready") and not raised:
             walker.wrong("hands", f"{key!r} was {step.was or 'ready'} when it was taken, and is given back {back}")
         if isinstance(fact, e.HelpAsked) and fact.question != step.asked:
             walker.wrong("hands", f"{key!r} is given back, and asks something else than before")

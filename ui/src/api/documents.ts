@@ -40,10 +40,10 @@ export type ProblemItem = Schemas["ProblemItem"];
 export type StepState =
   "blocked" | "ready" | "running" | "waiting" | "merging" | "completed" | "failed" | "cancelled" | "skipped";
 
-/** Of a step that is over: nothing moves it but a retry. */
 /** Their work is others': an attempt of theirs only gives it out, and collects what came of it. */
 export const GIVES_OUT: ReadonlySet<string> = new Set(["for_each", "task"]);
 
+/** Of a step that is over: nothing moves it but a retry. */
 export const OVER: ReadonlySet<string> = new Set(["completed", "failed", "cancelled", "skipped"]);
 /** Statuses of tasks that have ended. */
 export const ENDED: ReadonlySet<string> = new Set(["completed", "failed", "cancelled"]);

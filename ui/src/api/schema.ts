@@ -394,7 +394,7 @@ export interface paths {
         put?: never;
         /**
          * Give Back Step
-         * @description A step that was taken is a worker's again.
+         * @description A step that was taken is what it was before: ready, failed, cancelled, or asking.
          */
         post: operations["give_back_step"];
         delete?: never;

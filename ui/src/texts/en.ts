@@ -311,7 +311,8 @@ export const en = {
     onlyTheirs: (who: string) => `It is for ${who} to say that it is done`,
     code: "A change of the code comes from the command line: the step's folder, or a commit that you name.",
     giveBack: "Give back",
-    giveBackWhy: (step: string) => `${step} is ready again, and a worker takes it up. It costs no retry.`,
+    giveBackWhy: (step: string) =>
+      `${step} is what it was before it was taken: ready, failed, cancelled, or asking. It costs no retry.`,
     gaveBack: (step: string) => `${step} is given back.`,
     done: "Done",
     doneWhy: (step: string) =>
