@@ -74,7 +74,7 @@ def test_show_tells_every_step_and_why_it_is_so(world: Shell):
 
 def test_show_as_json_has_the_documented_shape(world: Shell):
     shown = world.here("show", "--json").json
-    assert set(shown) == documented("id", "handle") - {"asks"} | documented("state", "base")
+    assert set(shown) == documented("id", "handle") - {"asks"} | documented("state", "workspace")
     steps = {step["key"]: step for step in shown["steps"]}
     assert all(set(step) == documented("key", "kind") for step in steps.values())
     assert [stage["status"] for stage in shown["stages"]] == ["completed", "failed", "skipped"]
