@@ -28,7 +28,6 @@ class Hands:
         self._store = store
         self._scopes = scopes
         self._expressions = expressions
-        self._reading = store, scopes, expressions
 
     def edit(self, ref: Ref, words: Json, by: str, *, again: bool = False) -> Step:
         """Other words for a step that has not completed, from its next attempt on: those of a plan, as plain values.
@@ -85,7 +84,7 @@ class Hands:
         seen = self._store.get_step(ref)
         spec, plan = self._store.spec(ref.task_id, seen.spec), None
         if "grow" in spec.body and steps_in(outcome.result):  # an empty list is a plan, too
-            plan = handed_over(*self._reading, ref, spec, outcome.result)
+            plan = handed_over(self._store, self._scopes, self._expressions, ref, spec, outcome.result)
 
         def act(w: Writing, conditions: Mapping[str, Condition]) -> Step:
             step = w.step(ref.step)
@@ -108,7 +107,7 @@ class Hands:
         return self._with_conditions(ref, by, act)
 
     def _with_conditions(self, ref: Ref, by: str, act: Callable[[Writing, Mapping[str, Condition]], Step]) -> Step:
-        return with_conditions(*self._reading, ref, by, act)
+        return with_conditions(self._store, self._scopes, self._expressions, ref, by, act)
 
 
 def _take(w: Writing, key: str, by: str, for_ms: int, conditions: Mapping[str, Condition]) -> Step:

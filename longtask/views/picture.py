@@ -91,16 +91,8 @@ class Looker:
         parent = parent_of(store, task)
         above = None if parent is None else handle(parent)
         passed = passed_of(store, task.id, self._sorted)
-        return Picture(
-            task,
-            self._sorted,
-            progress,
-            store.now(),
-            left_out,
-            children_of(store, task.id, self._sorted),
-            above,
-            passed,
-        )
+        children = children_of(store, task.id, self._sorted)
+        return Picture(task, self._sorted, progress, store.now(), left_out, children, above, passed)
 
     def _read_all(self) -> None:
         first = self._store.events(self._task_id, 0, 1)

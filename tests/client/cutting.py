@@ -21,6 +21,7 @@ class Cutter:
     port: int
     cuts: list[int] = field(default_factory=list)
     connections: int = 0
+    abrupt: bool = True  # a reset takes along what nobody has read yet; else all that was let through arrives
 
     @property
     def url(self) -> str:
@@ -44,7 +45,7 @@ class Cutter:
             server = socket.create_connection(("127.0.0.1", self.port))
             self._open += [client, server]
             for work in (_forward, _back):
-                threading.Thread(target=work, args=(client, server, cut), daemon=True).start()
+                threading.Thread(target=work, args=(self, client, server, cut), daemon=True).start()
 
     def cut(self) -> None:
         """All that is open breaks."""
@@ -59,7 +60,7 @@ class Cutter:
             one.close()
 
 
-def _forward(client: socket.socket, server: socket.socket, cut: int | None) -> None:
+def _forward(cutter: Cutter, client: socket.socket, server: socket.socket, cut: int | None) -> None:
     with suppress(OSError):
         while content := client.recv(BLOCK):
             server.sendall(content)
@@ -67,7 +68,7 @@ def _forward(client: socket.socket, server: socket.socket, cut: int | None) -> N
         server.shutdown(socket.SHUT_RDWR)
 
 
-def _back(client: socket.socket, server: socket.socket, cut: int | None) -> None:
+def _back(cutter: Cutter, client: socket.socket, server: socket.socket, cut: int | None) -> None:
     told = 0
     with suppress(OSError):
         while content := server.recv(BLOCK):
@@ -79,7 +80,8 @@ def _back(client: socket.socket, server: socket.socket, cut: int | None) -> None
     for line in (client, server):
         with suppress(OSError):
             line.shutdown(socket.SHUT_RDWR)  # wakes the other thread too, which a close alone does not
-    _reset(client)
+    if cutter.abrupt:
+        _reset(client)
 
 
 def _reset(line: socket.socket) -> None:

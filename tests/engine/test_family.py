@@ -51,6 +51,19 @@ def errands(world: World) -> list[str]:
     return [row.kind for row in world.store.errands(100)]
 
 
+def dying_at(point: str) -> tuple[list[int], Callable[[str], None]]:
+    """How often the point is passed before a process dies there, to be set by the test; and what makes it die."""
+    left = [1 << 30]
+
+    def fault(at: str) -> None:
+        if at == point:
+            left[0] -= 1
+            if left[0] == 0:
+                raise Dead
+
+    return left, fault
+
+
 # --- a life -------------------------------------------------------------------------------------------------------
 
 
@@ -169,14 +182,7 @@ class Dead(BaseException):
 @pytest.mark.parametrize("point", ["commit", "committed"])
 @pytest.mark.parametrize("dies", range(1, 12))
 def test_one_child_and_one_waking_whichever_commit_is_the_last_of_a_life(new_world: Made, point: str, dies: int):
-    left: list[int] = [1 << 30]
-
-    def fault(at: str) -> None:
-        if at == point:
-            left[0] -= 1
-            if left[0] == 0:
-                raise Dead
-
+    left, fault = dying_at(point)
     world = new_world(fault=fault)
     world.submit(parent(), acts={"c": says("hello")})
     left[0] = dies
@@ -536,14 +542,7 @@ def test_a_request_to_cancel_is_not_weakened_by_a_pause_at_once(world: World):
 @pytest.mark.parametrize("dies", range(1, 9))
 @pytest.mark.parametrize("point", ["commit", "committed"])
 def test_a_pause_at_once_arrives_whichever_commit_is_the_last_of_a_life(new_world: Made, point: str, dies: int):
-    left: list[int] = [1 << 30]
-
-    def fault(at: str) -> None:
-        if at == point:
-            left[0] -= 1
-            if left[0] == 0:
-                raise Dead
-
+    left, fault = dying_at(point)
     world = new_world(fault=fault)
     line = under_way(world)
     world.desk.pause(line[0].id, "ann", now=True)

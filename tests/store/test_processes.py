@@ -13,7 +13,7 @@ from longtask.store.sqlite import SqliteStore
 from tests.conformance.play import act, ready, submit
 
 WRITERS = 4
-SECONDS = 1.5
+SECONDS = 4
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -48,7 +48,8 @@ def test_four_writers_leave_a_fifth_process_its_heartbeat(tmp_path):
         assert process.returncode == 0, err
         answers.append(out)
     beats = sorted(float(ms) for ms in answers.pop().split())
-    assert beats and beats[-1] < LEASE_MS / 3, beats[-5:]
+    assert len(beats) > 10
+    assert beats[-1] < LEASE_MS / 3, beats[-5:]
     store = SqliteStore(path)
     for task in store.tasks(open_only=False, workspace_id=None, before=0, limit=9):
         events = store.events(task.id, 0, 1_000_000)
