@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from longtask.core.model import JsonMap
 from longtask.modelserver.asked import Asked
@@ -57,6 +57,22 @@ class Performance:
 
     async def _play(self, send: Send, close: Callable[[], None]) -> None:
         fault = self.cue.fault
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                self._end(fault)  # first: who has the last byte may ask at once how it ended
+            await send(message)
+
+        await self._perform(told, fault)
+        self._end(fault)
+        if self._closes:
+            close()
+
+    def _end(self, fault: Fault | None) -> None:
+        failed = self.request.status not in (200, None)
+        self.request.ended = "error" if failed else fault.kind if fault else "whole"
+
+    async def _perform(self, send: Send, fault: Fault | None) -> None:
         await _wait(self.cue.turn.delay)
         if fault is not None and fault.kind == "hang":
             await _last(fault)
@@ -66,9 +82,6 @@ class Performance:
             await self._stream(send, fault)
         else:
             await self._whole(send, fault)
-        self.request.ended = "error" if self.request.status not in (200, None) else fault.kind if fault else "whole"
-        if self._closes:
-            close()
 
     async def _fail(self, send: Send, fault: Fault, status: int) -> None:
         resets_at = None if fault.resets_in is None else math.ceil(time.time() + duration_ms(fault.resets_in) / 1000)

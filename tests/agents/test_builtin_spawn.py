@@ -17,7 +17,6 @@ from tests.cli.shell import until
 from tests.crash.scene import Scene
 
 DEADLINE_S = 240  # each child imports an agent's library, on a machine that may be much too busy
-LEASE = ("--lease-ms", "4000")
 PLAN = """
     longtask: 1
     name: spawn
@@ -68,19 +67,21 @@ def ended(process: ForkServerProcess) -> int | None:
 
 
 def test_killed_while_they_run_and_when_they_have_ended_it_buys_no_turn_twice(scene: Scene, models: ModelServer):
-    first = scene.start("work", *LEASE)
+    first = scene.start("work")
     until(lambda: all((scene.home / f"began.{name}").exists() for name in ("a.txt", "b.txt")), deadline_s=DEADLINE_S)
     assert first.pid is not None
     os.kill(first.pid, signal.SIGKILL)
     ended(first)
+    scene.leases_end(first)
     assert (scene.row("lead").state, scene.row("lead").attempt) == ("blocked", 1)
 
     (scene.home / "go").touch()
-    second = scene.start("work", *LEASE, "--at", "workspace.moved.after")
+    second = scene.start("work", "--at", "workspace.moved.after")
     assert ended(second) == -signal.SIGKILL  # they have ended, and their owner is about to go on
+    scene.leases_end(second)
     assert [scene.row(f"lead[{n}]").state for n in (0, 1)] == ["completed", "completed"]
 
-    assert ended(scene.start("work", *LEASE)) == 0
+    assert ended(scene.start("work")) == 0
     scene.check()
     assert scene.file("sum.txt") == "one\nmore\ntwo\nmore\nmine\n"
     assert [scene.file(name) for name in ("a.txt", "b.txt")] == ["one\nmore\n", "two\nmore\n"]

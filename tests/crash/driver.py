@@ -1,10 +1,9 @@
 """The process that is killed.
 
-    work HOME [--at POINT --hit N [--freeze]] [--until-asked] [--name W] [--lease-ms N]    a worker, until the task ends
+    work HOME [--at POINT --hit N [--freeze]] [--until-asked] [--name W]    a worker, until the task ends
     answer HOME STEP WORD [--at POINT --hit N]                              a person answers
 
-`python -m tests.crash.driver ...` starts one by hand.  Backoffs are short, as is the lease: the rest is what
-`longtask worker` does.
+`python -m tests.crash.driver ...` starts one by hand.  Backoffs are short: the rest is what `longtask worker` does.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from longtask.core.machine import status
 from longtask.store.contract import Ref
 from tests.crash import points
 
-LEASE_MS = 2_000  # on a busy machine it ends under a worker that lives; plans let that happen often
 BACKOFF_MS = 20
 NOT_MOVING = ("waiting_user", "waiting_event", "waiting_budget", "paused")
 
@@ -47,7 +45,6 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--freeze", action="store_true")
     parser.add_argument("--until-asked", action="store_true")
     parser.add_argument("--name")
-    parser.add_argument("--lease-ms", type=int, default=LEASE_MS)
     given = parser.parse_args(words)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(process)d %(message)s")
     vars(decide)["backoff_ms"] = lambda tries, first_ms=0: BACKOFF_MS
@@ -64,7 +61,8 @@ def main(words: Sequence[str]) -> int:
         task = parts.store.get_task(task_id)
         return task.ended or (given.until_asked and status(task) in NOT_MOVING)
 
-    running = boot.make_loop(parts, slots=4, lease_ms=given.lease_ms, id=given.name)
+    running = boot.make_loop(parts, slots=4, id=given.name)
+    vars(running.loop)["_scheduler"]._lease_ms = 0  # a scene ends the leases of the dead itself: none is to be waited for
     running.loop.run(ended)
     running.close()
     return 0

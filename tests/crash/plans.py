@@ -9,7 +9,7 @@ ONE = """
     longtask: 1
     name: one
     workspace: {repo: .}
-    defaults: {losses_max: 50, agent: {runtime: recorded, recording: RECORDING}}
+    defaults: {agent: {runtime: recorded, recording: RECORDING}}
     stages:
       - name: change
         steps:
@@ -38,12 +38,13 @@ ONE_WORDS = """
             usage: {tokens_in: 300, tokens_out: 30, price: 0.003}
 """
 
-# Two agents change the same line, a third another file: a merge, and a conflict with its agent.
+# Two agents change the same line, a third another file: a merge, and a conflict with its agent.  One that was lost
+# begins again upon what the other has made of the line meanwhile.
 CLASH = """
     longtask: 1
     name: clash
     workspace: {repo: .}
-    defaults: {losses_max: 50, agent: {runtime: recorded, recording: RECORDING}}
+    defaults: {agent: {runtime: recorded, recording: RECORDING}}
     stages:
       - name: change
         steps:
@@ -59,11 +60,11 @@ CLASH_WORDS = """
     runs:
       - step: left
         turns:
-          - {tools: [{tool: edit, path: a.txt, old: one, new: left}], usage: {tokens_in: 10, price: 0}}
+          - {tools: [{tool: shell, command: "sed -i '1s/$/ left/' a.txt"}], usage: {tokens_in: 10, price: 0}}
           - {text: Done.}
       - step: right
         turns:
-          - {tools: [{tool: edit, path: a.txt, old: one, new: right}], usage: {tokens_in: 10, price: 0}}
+          - {tools: [{tool: shell, command: "sed -i '1s/$/ right/' a.txt"}], usage: {tokens_in: 10, price: 0}}
           - {text: Done.}
       - step: side
         turns:
@@ -82,7 +83,7 @@ ASK = """
     longtask: 1
     name: ask
     workspace: {repo: .}
-    defaults: {losses_max: 50, agent: {runtime: recorded, recording: RECORDING}}
+    defaults: {agent: {runtime: recorded, recording: RECORDING}}
     stages:
       - name: change
         steps:
@@ -101,7 +102,7 @@ FIX = """
     longtask: 1
     name: fix
     workspace: {repo: .}
-    defaults: {losses_max: 50, agent: {runtime: recorded, recording: RECORDING}}
+    defaults: {agent: {runtime: recorded, recording: RECORDING}}
     steps:
       - id: test
         run: grep -qx fixed a.txt
@@ -121,7 +122,7 @@ LONG = """
     longtask: 1
     name: long
     workspace: {repo: .}
-    defaults: {losses_max: 50, agent: {runtime: recorded, recording: RECORDING}}
+    defaults: {agent: {runtime: recorded, recording: RECORDING}}
     steps:
       - {id: agent, agent: {prompt: "Run it."}}
       - id: command
@@ -161,7 +162,7 @@ SPAWN = """
     longtask: 1
     name: spawn
     workspace: {repo: .}
-    defaults: {losses_max: 50, agent: {runtime: recorded, recording: RECORDING}}
+    defaults: {agent: {runtime: recorded, recording: RECORDING}}
     stages:
       - name: change
         steps:

@@ -7,6 +7,7 @@ left a line before it answered.
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -35,6 +36,7 @@ from tests.engine.audit import journal, pages, violations
 
 ALIVE_S = 20.0  # what a killed worker had started dies at once; on a busy machine that takes its time, too
 END_S = 60.0  # the machine may be busy; nothing takes so long when all is well
+LEASES_MAX = 100
 POLL_S = 0.01
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(["tests.crash.driver"])
@@ -65,6 +67,7 @@ class Scene:
         self.witness = folder / "witness"
         self.log = folder / "log"
         self.kills = 0
+        self.numbers = itertools.count(1)
         self.repository.mkdir(parents=True)
         git(self.repository, "init", "-q", "-b", "main")
         for name, content in (files or {"a.txt": "one\n", "b.txt": "two\n"}).items():
@@ -91,9 +94,17 @@ class Scene:
         """A process of its own, forked from one that has only imported what it needs: half a second less for each."""
         env = {**os.environ, witness.VARIABLE: str(self.witness), "LONGTASK_HOME": str(self.home)}
         env |= {config.DATABASE: self.database} if self.database else {}
-        process = FORKING.Process(target=driver.forked, args=([act, str(self.home), *words], env, self.log))
+        name = words[words.index("--name") + 1] if "--name" in words else f"worker-{next(self.numbers)}"
+        given = [act, str(self.home), *words, "--name", name]
+        process = FORKING.Process(target=driver.forked, args=(given, env, self.log), name=name)
         process.start()
         return process
+
+    def leases_end(self, process: ForkServerProcess) -> None:
+        """Of what the dead process had in hand, now: that takes no waiting, and the leases of the living may be long."""
+        store = self.parts.store
+        for lease in store.leases_of_worker(process.name, LEASES_MAX):
+            store.beat(Ref(lease.task_id, lease.step), lease.attempt, due_at=0)
 
     def finish(self, process: ForkServerProcess) -> int:
         process.join(END_S)
@@ -105,12 +116,14 @@ class Scene:
 
     def killed(self, point: str, hit: int = 1, act: str = "work", *words: str) -> bool:
         """A process is killed at the point, and what it had started dies with it.  False: it never came there."""
-        code = self.finish(self.start(act, *words, "--at", point, "--hit", str(hit)))
+        process = self.start(act, *words, "--at", point, "--hit", str(hit))
+        code = self.finish(process)
         if code == 0:
             return False
         assert code == -signal.SIGKILL, f"exit code {code}\n{self.story()}"
         self.kills += 1
         self.nothing_lives()
+        self.leases_end(process)
         return True
 
     def go_on(self, *words: str) -> None:

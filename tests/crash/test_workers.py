@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from longtask.core.events import StepClaimed, StepCompleted, StepDelivered, StepLost
-from longtask.core.policy import LEASE_MS
 from tests.crash.plans import PLANS
 from tests.crash.scene import Scene
 
@@ -55,7 +54,8 @@ def test_a_worker_that_was_frozen_past_its_lease_reports_nothing(scene, point: s
     here = scene("one")
     laptop = here.start("work", "--at", point, "--freeze", "--name", "laptop")
     here.until(lambda: frozen(laptop))
-    [*_, in_hand] = told(here, StepClaimed)  # where others leave it no processor, it may have lost one before
+    [*_, in_hand] = told(here, StepClaimed)
+    here.leases_end(laptop)
     here.go_on("--name", "desk")
     wake(laptop)
     assert here.finish(laptop) == 0
@@ -78,8 +78,10 @@ def test_what_a_frozen_worker_s_command_still_does_is_ended_before_it_runs_again
     os.kill(laptop.pid, signal.SIGSTOP)
     alive = here.living()
     assert len(alive) >= 4  # warden, agent, shell, and what they have started
+    here.leases_end(laptop)
     desk = here.start("work", "--at", "file:command", "--name", "desk")
     assert here.finish(desk) == -signal.SIGKILL
+    here.leases_end(desk)
     wake(laptop)
     assert here.finish(laptop) == 0
     here.kills += 1
@@ -99,6 +101,7 @@ def test_a_task_that_is_cancelled_while_its_worker_dies_is_cancelled_by_the_next
     worker.kill()
     assert here.finish(worker) == -signal.SIGKILL
     here.nothing_lives()
+    here.leases_end(worker)
     here.go_on()
     here.check("cancelled")
     assert told(here, StepLost) == []
@@ -106,7 +109,7 @@ def test_a_task_that_is_cancelled_while_its_worker_dies_is_cancelled_by_the_next
 
 def test_two_workers_share_a_task_and_do_nothing_twice(scene):
     here = scene("clash")
-    both = [here.start("work", "--name", name, "--lease-ms", str(LEASE_MS)) for name in ("one", "two")]
+    both = [here.start("work", "--name", name) for name in ("one", "two")]
     assert [here.finish(process) for process in both] == [0, 0]
     here.check()
     claims = told(here, StepClaimed)
