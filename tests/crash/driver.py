@@ -62,7 +62,7 @@ def main(words: Sequence[str]) -> int:
         return task.ended or (given.until_asked and status(task) in NOT_MOVING)
 
     running = boot.make_loop(parts, slots=4, id=given.name)
-    vars(running.loop)["_scheduler"]._lease_ms = 0  # a scene ends the leases of the dead itself: none is to be waited for
+    vars(running.loop)["_scheduler"]._lease_ms = 0  # a scene ends the leases of the dead: none is waited for
     running.loop.run(ended)
     running.close()
     return 0

@@ -101,7 +101,7 @@ class Scene:
         return process
 
     def leases_end(self, process: ForkServerProcess) -> None:
-        """Of what the dead process had in hand, now: that takes no waiting, and the leases of the living may be long."""
+        """Of what the dead process had in hand, now: nobody waits for it, so the leases of the living may be long."""
         store = self.parts.store
         for lease in store.leases_of_worker(process.name, LEASES_MAX):
             store.beat(Ref(lease.task_id, lease.step), lease.attempt, due_at=0)
