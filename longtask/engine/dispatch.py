@@ -18,7 +18,7 @@ from longtask.store.contract import Beat, Checkpoint, Chunk, JournalRow, Ref, St
 
 from .claiming import Claims, Runtime
 from .dispatcher import BrokenReport, Claimed, Held, Report, Reported, Round, Wanted
-from .family import spent_above
+from .family import why_no_turn
 from .reporting import Reports
 from .scope import Expressions, Scopes
 from .settling import TELLING
@@ -146,9 +146,9 @@ class Dispatch:
 
     def journal_started(self, ref: Ref, attempt: int, run: int, row: JournalRow) -> bool:
         """Raises Refused, with the reason, when a turn is not to be begun: the attempt is asked to stop."""
-        if row.kind == "turn" and spent_above(self._store, ref.task_id):
+        if row.kind == "turn" and (why := why_no_turn(self._store, ref)):
             with write(self._store, ref.task_id, ref.step) as w:
-                w.ask_to_stop([ref.step], decide.STOP_BUDGET)
+                w.ask_to_stop([ref.step], why)
         if self._store.journal_started(ref, attempt, run, row):
             return True
         beat = self.beat(ref, attempt) if row.kind == "turn" else None

@@ -20,7 +20,7 @@ from longtask.core.fork import submitted
 from longtask.core.graph import Graph
 from longtask.core.machine import Draft
 from longtask.core.model import PAUSED_BY_PARENT, JsonMap, Task, TaskState
-from longtask.store.contract import ErrandRow, Store
+from longtask.store.contract import ErrandRow, Ref, Store
 
 from .forking import Forking
 from .scope import Expressions, Scopes
@@ -230,9 +230,16 @@ def _relayed(w: Writing, one: Done) -> bool:
     return one.cursor is None
 
 
-def spent_above(store: Store, task_id: str) -> bool:
-    """A task over this one has spent its budget, usage included that it has not been told yet."""
-    return any(_is_over(*one) for one in store.over(task_id))
+def why_no_turn(store: Store, ref: Ref) -> str | None:
+    """Why the step is to begin no turn: the task or one over it has spent its budget, usage included that it has not
+    been told yet, or its stage has.  None: it may.  Whoever runs then is asked to stop, but only so many under one
+    lock: this finds the others."""
+    counting = store.over(ref.task_id)
+    if any(_is_over(*one) for one in counting):
+        return decide.STOP_BUDGET
+    task = counting[0].task
+    limited = task.options.stage_limits and spending.stage_spent_up(task, store.get_step(ref))
+    return decide.STOP_LIMIT if limited else None
 
 
 def _is_over(task: Task, tokens: int, micros: int) -> bool:

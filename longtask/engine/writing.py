@@ -102,7 +102,7 @@ class Writing:
         return len(unasked) == STOPS_MAX
 
     def stop_agents(self) -> None:
-        """The task's budget is spent."""
+        """The task's budget is spent.  Of those that are too many for one lock, each hears it at its next turn."""
         running = self.tx.running(BATCH_MAX)
         self.ask_to_stop([step.key for step in running if step.kind is Kind.AGENT], decide.STOP_BUDGET)
 

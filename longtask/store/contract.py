@@ -169,7 +169,7 @@ class ErrandRow(NamedTuple):
 
 
 class Over(NamedTuple):
-    """A task over another one, and usage below it that it does not count yet."""
+    """A task that counts what another one spends, and usage below it that it does not count yet."""
 
     task: Task
     tokens: int
@@ -400,7 +400,7 @@ class Store(Callers, Outward, Gauges, Archives, Protocol):
         """The named steps that exist (for expressions)."""
 
     def over(self, task_id: str) -> list[Over]:
-        """All tasks over this one, its parent first, with what they will count as soon as it is told: one moment."""
+        """The task, then all over it, its parent first, with what they will count as soon as it is told: one moment."""
 
     def errands_of(self, task_id: str, limit: int) -> list[ErrandRow]: ...
     def awaited(self, task_id: str, after: str, limit: int) -> list[tuple[str, str]]:

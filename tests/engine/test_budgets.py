@@ -5,6 +5,7 @@ import pytest
 from longtask.core.errors import LeaseLost, Refused
 from longtask.core.events import BudgetNear, LimitNear, StepLost, UsageRecorded
 from longtask.core.model import Done, Failed, Kind, Parked, Stopped, WaitingFor
+from longtask.engine import dispatch, writing
 from longtask.store.contract import JournalRow
 from tests.engine.world import HANG, LEASE_MS, World, step
 
@@ -261,6 +262,23 @@ def test_no_turn_begins_once_a_budget_or_a_limit_is_reached(world: World):
         with pytest.raises(Refused, match="budget"):
             world.dispatch.journal_started(world.ref(key), 1, 1, JournalRow(2, "turn", "m", "f", 1))
     assert world.dispatch.journal_started(world.ref("b"), 1, 1, JournalRow(2, "tool", "shell", "f", 1)), "costs nothing"
+
+
+@pytest.mark.parametrize(("limits", "why"), [
+    ({"budget_tokens": 100}, "budget"), ({"stage_limits": ({"tokens": 100},)}, "limit"),
+])  # fmt: skip
+def test_more_agents_than_one_lock_asks_begin_no_turn_either(world: World, monkeypatch, limits, why: str):
+    for module in (writing, dispatch):
+        monkeypatch.setattr(module, "BATCH_MAX", 1)
+    agents = [step(key, kind=Kind.AGENT) for key in "abc"]
+    world.submit(*agents, acts={key: [HANG] for key in "abc"}, **limits)
+    world.settle()
+    assert spend(world, 1, 0)
+    asked = [lease.step for lease in world.store.leases(world.tasks[-1], 9) if lease.stop]
+    assert len(asked) == 1
+    for key in "abc":
+        with pytest.raises(Refused, match=why):
+            world.dispatch.journal_started(world.ref(key), 1, 1, JournalRow(2, "turn", "m", "f", 1))
 
 
 def test_a_limit_that_is_reached_with_the_last_call_stops_nobody(world: World):

@@ -641,10 +641,11 @@ def test_usage_that_is_told_and_not_yet_taken_away_is_counted_once(world: World)
     spend(world, ref, 1, 6)
     for row in world.store.errands(10):
         world.scheduler._family.act(row)
-    (first, second) = world.store.over(ref.task_id)
+    (_own, first, second) = world.store.over(ref.task_id)
     assert (first.task.spent_micros, first.micros) == (second.task.spent_micros, second.micros) == (6, 0)
     spend(world, ref, 2, 3)
-    assert [(o.task.spent_micros, o.tokens, o.micros) for o in world.store.over(ref.task_id)] == [(6, 15, 3)] * 2
+    counted = [(o.task.spent_micros, o.tokens, o.micros) for o in world.store.over(ref.task_id)]
+    assert counted == [(9, 0, 0), *[(6, 15, 3)] * 2]
 
 
 def test_usage_after_the_end_of_a_parent_still_counts_above_it(world: World):

@@ -638,8 +638,15 @@ MUTANTS = (
     Mutant(
         "budget above looked at late",
         ERRANDS,
-        "    return any(_is_over(*one) for",
-        "    return any(_is_over(one.task, 0, 0) for",
+        "    if any(_is_over(*one) for",
+        "    if any(_is_over(one.task, 0, 0) for",
         SPENDING | {"freeze": 8},
+    ),
+    Mutant(
+        "budget of more agents than one lock asks",
+        ERRANDS,
+        "_is_over(*one) for one in counting)",
+        "_is_over(*one) for one in counting[1:])",
+        SPENDING,
     ),
 )

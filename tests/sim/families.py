@@ -1,8 +1,8 @@
 """Tasks in tasks: plans with children, and what must hold of a family as a whole.
 
 The budget is looked at from outside: what the run journals of a task and of all below it say is spent, against what is
-begun.  A turn that was admitted though a task above had spent its budget before anybody asked breaks the promise that
-each running attempt oversteps by one request at most.
+begun.  A turn that was admitted though its task or one above had spent its budget before anybody asked breaks the
+promise that each running attempt oversteps by one request at most.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class Families:
                     raise Found(found.rule, f"task {task.name!r}: {found.text}")
 
     def over_budget(self, store: Store, task_id: str) -> list[str]:
-        """Tasks over this one that have spent their budgets, by the calls that have ended."""
+        """Of the task and those over it, which have spent their budgets, by the calls that have ended."""
         task = store.get_task(task_id)
-        return [over.task_id for over in task.ancestors if self._over(store, over.task_id)]
+        return [one for one in (task_id, *(over.task_id for over in task.ancestors)) if self._over(store, one)]
 
     def _over(self, store: Store, task_id: str) -> bool:
         budget = store.get_task(task_id).budget_micros

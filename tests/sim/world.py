@@ -15,7 +15,7 @@ from typing import Any
 from longtask.core import graph as graphs
 from longtask.core import machine, policy
 from longtask.core.policy import BEAT_MS
-from longtask.engine import desk, family, records, scheduler, settling, submitting, waking, writing
+from longtask.engine import desk, dispatch, family, records, scheduler, settling, submitting, waking, writing
 
 from .faults import Found
 from .hosting import SQLITE, START, Hosting, Process
@@ -228,7 +228,7 @@ class World(Hosting):
 @contextmanager
 def small_batches(size: int) -> Iterator[None]:
     """Batches so small that telling takes several passes."""
-    modules = (graphs, settling, submitting, desk, records, scheduler, waking)
+    modules = (graphs, settling, submitting, desk, dispatch, records, scheduler, waking, writing)
     before = [module.BATCH_MAX for module in modules]
     children_max, family.CHILDREN_MAX = family.CHILDREN_MAX, min(size, family.CHILDREN_MAX)
     stops_max = policy.STOPS_MAX

@@ -312,7 +312,7 @@ where t.id = :task_id and s.state = 'completed' and s.expansion < f.expansion
 -- What is told to a task counts in it from the transaction that has the operation of that name; its errand is taken away
 -- in a later one.
 with recursive up (id, far) as (
-    select parent, 1 from task where id = :task_id and parent is not null
+    select id, 0 from task where id = :task_id
     union all select (select t.parent from task t where t.id = u.id), u.far + 1 from up u where u.id is not null
 )
 select t.*, o.body, (
