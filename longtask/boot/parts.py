@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from longtask.boot.late import Language
@@ -48,9 +49,14 @@ def open_parts(config: Config) -> Parts:
     scopes = Scopes(store, read_json)
     language = Language()
     desk = Desk(store, scopes, language, new_id)
-    hands = Hands(store, scopes, language)
+    hands = Hands(store, scopes, language, partial(put_json, artifacts))
     records, merger = TaskRecords(store, scopes), GitMerger(config.home, config.hub)
     return Parts(config, store, artifacts, scopes, records, language, desk, hands, merger)
+
+
+def put_json(artifacts: ArtifactStore, workspace_id: str, value: Json) -> str:
+    """Its digest."""
+    return artifacts.put(workspace_id, json.dumps(value).encode(), "application/json").digest
 
 
 def open_store(config: Config) -> Store:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
@@ -14,9 +13,9 @@ from typing import TYPE_CHECKING
 from longtask import __version__
 from longtask.boot.executors import Executors, LaterPlaces, carriers, executors, runtime_of
 from longtask.boot.late import LOADING, Language
-from longtask.boot.parts import POSTGRES, Parts
+from longtask.boot.parts import POSTGRES, Parts, put_json
 from longtask.config import Config
-from longtask.core.model import Json, JsonMap, Kind, Step, Task
+from longtask.core.model import JsonMap, Kind, Step, Task
 from longtask.core.policy import LEASE_MS
 from longtask.store.contract import Ref, Store, WorkerRow
 
@@ -152,9 +151,6 @@ def make_dispatch(
         stored = parts.artifacts.put(workspace_id, body, media_type)
         return {"digest": stored.digest, "size_bytes": stored.size_bytes}
 
-    def put_json(workspace_id: str, value: Json) -> str:
-        return str(put_artifact(workspace_id, json.dumps(value).encode(), "application/json")["digest"])
-
     def read_artifact(workspace_id: str, digest: str) -> bytes:
         return parts.artifacts.read(workspace_id, digest)
 
@@ -162,7 +158,7 @@ def make_dispatch(
         parts.store,
         parts.scopes,
         parts.expressions,
-        put_json,
+        partial(put_json, parts.artifacts),
         put_artifact=put_artifact,
         read_artifact=read_artifact,
         runtime=runtime,

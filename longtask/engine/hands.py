@@ -18,16 +18,20 @@ from longtask.redaction import redact_value
 from longtask.store.contract import Ref, Store
 
 from .growing import Plan, grow_in, handed_over
+from .outcomes import bounded
 from .scope import Expressions, Scopes
 from .settling import settle_quietly, with_conditions
 from .writing import Writing, write
 
 
 class Hands:
-    def __init__(self, store: Store, scopes: Scopes, expressions: Expressions) -> None:
+    def __init__(
+        self, store: Store, scopes: Scopes, expressions: Expressions, put_json: Callable[[str, Json], str]
+    ) -> None:
         self._store = store
         self._scopes = scopes
         self._expressions = expressions
+        self._put_json = put_json
 
     def edit(self, ref: Ref, words: Json, by: str, *, again: bool = False) -> Step:
         """Other words for a step that has not completed, from its next attempt on: those of a plan, as plain values.
@@ -85,6 +89,8 @@ class Hands:
         spec, plan = self._store.spec(ref.task_id, seen.spec), None
         if "grow" in spec.body and steps_in(outcome.result):  # an empty list is a plan, too
             plan = handed_over(self._store, self._scopes, self._expressions, ref, spec, outcome.result)
+        workspace_id = self._store.get_task(ref.task_id).workspace_id
+        kept = bounded(outcome, lambda value: self._put_json(workspace_id, value))
 
         def act(w: Writing, conditions: Mapping[str, Condition]) -> Step:
             step = w.step(ref.step)
@@ -98,7 +104,7 @@ class Hands:
                 raise Refused(f"step {ref.step!r} is {step.state}, and its steps have no place now: {hint}")
             if not hands.held_by(step, by):
                 step = _take(w, ref.step, by, TAKEN_MS, conditions)
-            w.add(decide.finish(w.task, step, w.spec(step), step.attempt, outcome, w.now))
+            w.add(decide.finish(w.task, step, w.spec(step), step.attempt, kept, w.now))
             if plan is not None:
                 _grow(w, plan, ref.step)
             settle_quietly(w, ref.step)

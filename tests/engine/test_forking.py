@@ -10,7 +10,6 @@ from longtask.core.errors import NotFound, Refused
 from longtask.core.events import StepCompleted, StepsAdded, TaskSubmitted
 from longtask.core.model import Done, Failed, Task
 from longtask.engine.desk import Desk
-from longtask.engine.hands import Hands
 from longtask.engine.scope import Scopes
 from longtask.store.contract import Ref
 from longtask.store.postgres.store import PostgresStore
@@ -260,7 +259,7 @@ def test_a_fork_that_begins_paused_is_edited_before_anything_of_it_runs(world: W
     world.begun.clear()
     world.settle()
     assert (world.task.state, world.begun_keys(), world.states("a", "b")) == ("paused", [], ["completed", "ready"])
-    Hands(world.store, world.scopes, world.language).edit(world.ref("b"), {"run": "other"}, "ben")
+    world.hands().edit(world.ref("b"), {"run": "other"}, "ben")
     world.acts["b"] = [Done()]
     world.desk.resume(made.id, "ben")
     assert world.run() == "completed"

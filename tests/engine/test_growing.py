@@ -5,7 +5,6 @@ import pytest
 from longtask.core.errors import BadPlan, Refused
 from longtask.core.events import HelpAsked, StepCompleted, StepRetried, StepsAdded
 from longtask.core.model import Done, Failed, Kind, StepState
-from longtask.engine.hands import Hands
 from longtask.plan.growth import growth_from
 from longtask.steps.contract import Assignment
 from tests.engine.world import HANG, World, step
@@ -94,7 +93,7 @@ def test_a_planner_that_wants_nothing_more_is_done(world: World):
 
 def test_a_planner_that_is_done_by_hand_adds_its_steps(world: World):
     world.submit(planner(stage="s2"), step("end", 2), acts={"plan": [HANG]})
-    hands = Hands(world.store, world.scopes, world.language)
+    hands = world.hands()
     world.settle()
     world.end("plan", Failed("no", retryable=False))
     world.settle()
@@ -115,7 +114,7 @@ def test_a_planner_that_is_done_by_hand_adds_its_steps(world: World):
 
 def test_a_planner_that_is_done_by_hand_may_add_nothing(world: World):
     world.submit(planner())
-    Hands(world.store, world.scopes, world.language).done(world.ref("plan"), "ann", result={"steps": []})
+    world.hands().done(world.ref("plan"), "ann", result={"steps": []})
     assert world.run() == "completed"
 
 

@@ -26,6 +26,7 @@ from longtask.core.machine import status
 from longtask.core.model import Done, Json, Kind, Outcome, Role, Step, StepSpec, Stopped, Task, TaskOptions
 from longtask.engine.desk import Desk
 from longtask.engine.dispatch import Dispatch
+from longtask.engine.hands import Hands
 from longtask.engine.records import TaskRecords
 from longtask.engine.scheduler import Scheduler
 from longtask.engine.scope import Scopes
@@ -191,6 +192,9 @@ class World:
             read_artifact=lambda w, digest: b"",
             lease_ms=LEASE_MS,
         )
+
+    def hands(self) -> Hands:
+        return Hands(self.store, self.scopes, self.language, self._put_json)
 
     def new_scheduler(self) -> Scheduler:
         return Scheduler(self.store, self.scopes, self.language, self.code, lease_ms=LEASE_MS)

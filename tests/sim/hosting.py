@@ -94,7 +94,7 @@ class Hosting:
         self.places = Places(self)
         scopes = self._scopes(self.store)
         desk = Desk(self.store, scopes, self.language, self._new_id)
-        self.people = People(self, desk, Hands(self.store, scopes, self.language))
+        self.people = People(self, desk, Hands(self.store, scopes, self.language, self._put_json))
         self.tasks: list[str] = []
         self.pending: list[tuple[Any, dict[str, Any]]] = []  # plans to be submitted
         self.processes = self._processes()
