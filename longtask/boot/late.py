@@ -37,17 +37,17 @@ class Language:
 
         return expressions.expand(items, scope)
 
-    def growth(self, raw: Json, task: Task, plan: str | None) -> Growth:
+    def growth(self, raw: Json, task: Task) -> Growth:
         with LOADING:
             from longtask.plan.growth import growth_from
 
-        return growth_from(raw, task, plan)
+        return growth_from(raw, task)
 
-    def edited(self, key: str, old: StepSpec, words: Json, task: Task, plan: str | None) -> Edited:
+    def edited(self, key: str, old: StepSpec, words: Json, task: Task) -> Edited:
         with LOADING:
             from longtask.plan.edit import edited
 
-        return edited(key, old, words, task, plan)
+        return edited(key, old, words, task)
 
 
 def read_document(path: Path) -> Json:

@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
         session: Session = ctx.obj
         session.outside_only("add")
         found = session.task(task)
-        growth = growth_in(file, found, session.parts.store.get_plan(found.id), stage, before, after)
+        growth = growth_in(file, found, stage, before, after)
         rows = session.parts.desk.add(found.id, growth, session.me)
         ensure_worker(session)
         keys = [row.key for row in rows]

@@ -36,14 +36,12 @@ def prompt_in(given: str) -> str:
         raise BadPlan(f"{name}: a prompt is UTF-8 text; byte {error.start} is none") from error
 
 
-def growth_in(
-    file: str, task: Task, plan: str | None, stage: str | None, before: str | None, after: str | None
-) -> Growth:
+def growth_in(file: str, task: Task, stage: str | None, before: str | None, after: str | None) -> Growth:
     """Raises BadPlan, NotFound."""
     from longtask.plan.growth import growth_of
 
     text, name = read_words(file)
-    return growth_of(text, name, task, plan, folder=folder_of(file), stage=stage, before=before, after=after)
+    return growth_of(text, name, task, folder=folder_of(file), stage=stage, before=before, after=after)
 
 
 def folder_of(file: str) -> Path:

@@ -288,6 +288,7 @@ class TaskOptions:
     stage_limits: tuple[JsonMap, ...] = ()  # {tokens, micros} of each stage; (): none has any
     environment: JsonMap = field(default_factory=dict)  # `env` of the plan, literal values
     secrets: tuple[str, ...] = ()  # names only
+    defaults: JsonMap = field(default_factory=dict)  # of steps that are added later, in the plan's words
     plan_digest: str | None = None
     forked: Origin | None = None
     inputs: JsonMap = field(default_factory=dict)  # what its parent hands down; large ones as {"$artifact": digest}

@@ -82,7 +82,7 @@ def handed_over(store: Store, scopes: Scopes, expressions: Expressions, ref: Ref
         raise BadPlan(f"it hands over {len(steps)} steps, {most} is the limit; plan fewer, or use for_each")
     raw = {name: words[name] for name in ("stage", "before") if name in words} | {"steps": steps}
     task = store.get_task(ref.task_id)
-    growth = expressions.growth(raw, task, store.get_plan(ref.task_id))
+    growth = expressions.growth(raw, task)
     conditions = foreseen(store, scopes, expressions, ref.task_id, growth)
     return Plan(growth, conditions, bool(words.get("approve")))
 

@@ -38,7 +38,7 @@ class Hands:
         `again`: what has failed, or asks because it did, is also taken up again."""
         task, old = self._store.get_task(ref.task_id), self._store.get_step(ref)
         was = self._store.spec(ref.task_id, old.spec)
-        edited = self._expressions.edited(ref.step, was, redact_value(words), task, self._store.get_plan(ref.task_id))
+        edited = self._expressions.edited(ref.step, was, redact_value(words), task)
 
         def act(w: Writing, conditions: Mapping[str, Condition]) -> Step:
             step = w.step(ref.step)

@@ -32,11 +32,10 @@ class Expressions(Protocol):
     def render(self, template: Json, scope: JsonMap) -> Json:
         """Walks maps and lists; a text that is one expression keeps the value's type."""
 
-    def growth(self, raw: Json, task: Task, plan: str | None) -> Growth:
-        """A part of a plan, as plain values, checked by itself; `plan`: what the task was submitted with.  Raises
-        BadPlan."""
+    def growth(self, raw: Json, task: Task) -> Growth:
+        """A part of a plan, as plain values, checked by itself.  Raises BadPlan."""
 
-    def edited(self, key: str, old: StepSpec, words: Json, task: Task, plan: str | None) -> Edited:
+    def edited(self, key: str, old: StepSpec, words: Json, task: Task) -> Edited:
         """A step's spec with other words, as plain values.  Raises BadPlan."""
 
 

@@ -24,7 +24,7 @@ from longtask.core import codec
 from longtask.core import graph as core
 from longtask.core.errors import BadPlan, Problem
 from longtask.core.graph import SYSTEM_KINDS, Graph, Planned
-from longtask.core.model import POOL_SYSTEM, Json, Kind, RunWhen, StepSpec, TaskOptions, WhenFailed
+from longtask.core.model import POOL_SYSTEM, Json, JsonMap, Kind, RunWhen, StepSpec, TaskOptions, WhenFailed
 from longtask.core.policy import KEY_LENGTH_MAX, NAME_LENGTH_MAX
 
 from . import expressions, family
@@ -406,6 +406,7 @@ class _Compiler:
             active_max_ms=None if limits.active is None else duration_ms(limits.active),
             stage_limits=_stage_limits(plan.stages),
             environment=dict(plan.env),
+            defaults=plan.defaults.model_dump(mode="json", exclude_none=True, exclude_defaults=True),
             secrets=tuple(plan.secrets),
             plan_digest=digest,
         )
@@ -441,17 +442,23 @@ def all_specs(graph: Graph) -> Iterator[StepSpec]:
 
 def placed(graph: Graph, folder: Path) -> Graph:
     """A plan names its recordings from its own folder; a worker may stand anywhere."""
-    return replace(graph, specs=tuple(moved(spec, folder) for spec in graph.specs))
+    defaults = graph.options.defaults
+    if agent := defaults.get("agent"):
+        defaults = {**defaults, "agent": _from(folder, agent)}
+    specs = tuple(moved(spec, folder) for spec in graph.specs)
+    return replace(graph, specs=specs, options=replace(graph.options, defaults=defaults))
 
 
 def moved(spec: StepSpec, folder: Path) -> StepSpec:
     if spec.kind is Kind.TASK:
         child = placed(codec.load(Graph, spec.body["graph"]), folder)
         return replace(spec, body={**spec.body, "graph": codec.form(Graph).dump(child)})
-    given = spec.body.get("recording")
-    if spec.kind is not Kind.AGENT or not given or "${{" in given:
-        return spec
-    return replace(spec, body={**spec.body, "recording": str((folder / given).resolve())})
+    return replace(spec, body=_from(folder, spec.body)) if spec.kind is Kind.AGENT else spec
+
+
+def _from(folder: Path, agent: JsonMap) -> JsonMap:
+    given = agent.get("recording")
+    return agent if not given or "${{" in given else {**agent, "recording": str((folder / given).resolve())}
 
 
 def _without_plan(values: dict[str, Any]) -> dict[str, Any]:

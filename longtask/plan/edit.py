@@ -80,7 +80,7 @@ def words_now(spec: StepSpec) -> JsonMap | None:
     return {word: told, "timeout": timeout, "retry": spec.failures_max}
 
 
-def edited(key: str, old: StepSpec, words: Json, task: Task, plan: str | None) -> Edited:
+def edited(key: str, old: StepSpec, words: Json, task: Task) -> Edited:
     """The spec with other words.  Raises BadPlan with every problem."""
     if not isinstance(words, dict) or not words:
         raise BadPlan(f"step {key!r}: give the words that change, such as `timeout: 1h`; found {shown(words)}")
@@ -96,7 +96,7 @@ def edited(key: str, old: StepSpec, words: Json, task: Task, plan: str | None) -
     except ValidationError as error:
         raise bad_plan(error, Step, f"step {key!r}") from None
     findings = Findings(Places(""))
-    stand = host(task, plan)
+    stand = host(task)
     stand.steps = [step]
     planned, specs = fragment(stand, findings, task).steps([("steps", 0)])
     findings.raise_if_any()

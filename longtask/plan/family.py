@@ -67,8 +67,8 @@ def embedded(raw: Json, outer: Plan, findings: Findings, place: Section, depth: 
         misfits(error, Plan, raw, below)
         return None
     plan.workspace = outer.workspace
-    if "defaults" not in raw:
-        plan.defaults = outer.defaults
+    said = {name: getattr(plan.defaults, name) for name in plan.defaults.model_fields_set}
+    plan.defaults = outer.defaults.model_copy(update=said)
     plan.env = {**outer.env, **plan.env}
     plan.secrets = list(dict.fromkeys([*outer.secrets, *plan.secrets]))
     return plan, below

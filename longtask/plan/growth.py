@@ -21,7 +21,7 @@ from longtask.core import grow as core
 from longtask.core.errors import BadPlan
 from longtask.core.model import Json, Task
 
-from .compile import TEXT_UNDER, Fragment, load, moved, parsed
+from .compile import TEXT_UNDER, Fragment, moved, parsed
 from .family import Files, tree_of
 from .fields import Id, Text, Words
 from .model import Defaults, Plan, Stage, Workspace
@@ -66,22 +66,20 @@ def growth_of(
     text: str | bytes,
     file: str,
     task: Task,
-    plan: str | None,
     *,
     folder: Path | None = None,
     stage: str | None = None,
     before: str | None = None,
     after: str | None = None,
 ) -> core.Growth:
-    """Read and check a fragment, YAML or JSON.  `plan`: the text that the task was submitted with; its defaults hold
-    for the new steps.  `folder`: from which it may name the plans of its `task` steps, and its recordings; None: it
-    names no files.  What is given beside the text stands in for what it says.  Raises BadPlan with every problem, by
-    line where the text has lines."""
+    """Read and check a fragment, YAML or JSON.  The defaults of the task's plan hold for the new steps.  `folder`: from
+    which it may name the plans of its `task` steps, and its recordings; None: it names no files.  What is given beside
+    the text stands in for what it says.  Raises BadPlan with every problem, by line where the text has lines."""
     raw, findings = _read(text, file, folder)
     given = {"stage": stage, "before": before, "after": after}
     if isinstance(raw, dict):
         raw = {**raw, **{word: value for word, value in given.items() if value is not None}}
-    growth = _growth(raw, findings, task, plan)
+    growth = _growth(raw, findings, task)
     return growth if folder is None else replace(growth, specs=tuple(moved(spec, folder) for spec in growth.specs))
 
 
@@ -99,10 +97,10 @@ def words_of(text: str | bytes, file: str, folder: Path) -> dict[str, Json]:
     return raw
 
 
-def growth_from(raw: Json, task: Task, plan: str | None) -> core.Growth:
+def growth_from(raw: Json, task: Task) -> core.Growth:
     """The same from plain values: a request's body, or what a planner has handed over (a mapping, or a list of
     steps)."""
-    return _growth({"steps": raw} if isinstance(raw, list) else raw, Findings(Places("")), task, plan)
+    return _growth({"steps": raw} if isinstance(raw, list) else raw, Findings(Places("")), task)
 
 
 def with_plans(steps: Json, tree: Path) -> Json:
@@ -124,7 +122,7 @@ def _read(text: str | bytes, file: str, folder: Path | None) -> tuple[Json, Find
     return raw, findings
 
 
-def _growth(raw: Json, findings: Findings, task: Task, plan: str | None) -> core.Growth:
+def _growth(raw: Json, findings: Findings, task: Task) -> core.Growth:
     if isinstance(raw, Refused):
         findings.raise_if_any()
     if not isinstance(raw, dict):
@@ -144,7 +142,7 @@ def _growth(raw: Json, findings: Findings, task: Task, plan: str | None) -> core
         if stage.limits is not None:
             findings.add("limits: the stage is none of the task's; put limits on its agents", ("stages", n, "limits"))
     findings.raise_if_any()
-    stand = host(task, plan)
+    stand = host(task)
     placed = grown.ordered()
     stand.steps = list(placed.values())
     stand.defaults = grown.defaults or stand.defaults
@@ -157,16 +155,12 @@ def fragment(stand: Plan, findings: Findings, task: Task) -> Fragment:
     return Fragment(stand, findings, task.options.attended, depth=len(task.ancestors) or None)
 
 
-def host(task: Task, plan: str | None) -> Plan:
+def host(task: Task) -> Plan:
     """What new words stand in: the head of the plan that the task has."""
-    try:
-        whole = None if plan is None else load(plan)
-    except BadPlan:  # it was masked before it was kept
-        whole = None
     workspace = task.options.workspace
     return Plan(
         name=task.name,
-        defaults=whole.defaults if whole is not None else Defaults(),
+        defaults=Defaults.model_validate(task.options.defaults),
         workspace=Workspace.model_validate(workspace) if workspace is not None else None,
         inputs=dict.fromkeys(task.options.inputs, "any"),
         env=dict(task.options.environment),

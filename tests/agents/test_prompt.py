@@ -45,6 +45,6 @@ def test_the_example_that_a_planner_is_told_is_a_step_of_the_language():
     assert "at most 3 of them" in text
     example = json.loads(text[text.index('{"id": "each"') : text.index("for_each may be a list")])
     listing = {"id": "list", "run": "ls", "outputs": {"modules": "list"}}
-    plan = "longtask: 1\nname: t\ndefaults: {agent: {runtime: codex}}\nsteps: [{id: a, run: x}]"
-    growth = growth_from([listing, example], Task("t", "t", TaskOptions()), plan)
+    options = TaskOptions(defaults={"agent": {"runtime": "codex"}})
+    growth = growth_from([listing, example], Task("t", "t", options))
     assert [step.kind for step in growth.planned] == [Kind.RUN, Kind.FOR_EACH]

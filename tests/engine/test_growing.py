@@ -12,7 +12,7 @@ from tests.engine.world import HANG, World, step
 
 def grown(world: World, *steps: dict, **words):
     """Steps as a plan writes them."""
-    return growth_from({"steps": list(steps), **words}, world.task, None)
+    return growth_from({"steps": list(steps), **words}, world.task)
 
 
 def run(id: str, **words) -> dict:

@@ -64,6 +64,14 @@ def one_step(task: str) -> str:
     return f"longtask: 1\nname: x\nsteps:\n  - {{id: a, task: {task}}}\n"
 
 
+def test_a_default_that_the_child_s_plan_says_takes_the_place_of_that_one_alone(tmp_path: Path):
+    graph = plan.compile_plan(plan.load_file(written(tmp_path, "defaults: {retry: 2, env: {C: c}}\n" + ONE)))
+    child = child_of(graph)
+    assert (child.specs[0].timeout_ms, child.specs[0].failures_max) == (600_000, 2)
+    assert child.specs[0].body["env"] == {"C": "c", "M": "${{ inputs.module }}"}
+    assert child.options.defaults == {"timeout": "10m", "retry": 2, "env": {"C": "c"}}
+
+
 def test_a_plan_in_a_plan_stands_on_what_its_parent_says(tmp_path: Path):
     graph = plan.compile_plan(plan.load_file(written(tmp_path)))
     (spec,) = [spec for spec in graph.specs if spec.kind is Kind.TASK]

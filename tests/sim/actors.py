@@ -90,11 +90,11 @@ class Language:
         except BadPlan:
             return []
 
-    def growth(self, raw: Json, task: Task, plan: str | None) -> Growth:
+    def growth(self, raw: Json, task: Task) -> Growth:
         self._world.interlude()
         return growth_of(raw)
 
-    def edited(self, key: str, old: StepSpec, words: Json, task: Task, plan: str | None) -> Edited:
+    def edited(self, key: str, old: StepSpec, words: Json, task: Task) -> Edited:
         self._world.interlude()
         return edited(old, words)
 

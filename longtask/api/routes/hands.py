@@ -88,7 +88,7 @@ def router(server: Server) -> APIRouter:
         """Add steps to a task that is under way; nothing is added if something is wrong with one of them."""
         found = seen_task(server, task, caller)
         raw = body.model_dump(exclude_none=True)
-        rows = desk.add(found.id, language.growth(raw, found, store.get_plan(found.id)), caller.name)
+        rows = desk.add(found.id, language.growth(raw, found), caller.name)
         return Document(acted_map(store.get_task(found.id), steps=[row.key for row in rows]))
 
     @routes.post("/tasks/{task}/steps/{step}/edit", responses=answers(Acted))
