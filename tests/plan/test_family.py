@@ -69,7 +69,7 @@ def test_a_default_that_the_child_s_plan_says_takes_the_place_of_that_one_alone(
     child = child_of(graph)
     assert (child.specs[0].timeout_ms, child.specs[0].failures_max) == (600_000, 2)
     assert child.specs[0].body["env"] == {"C": "c", "M": "${{ inputs.module }}"}
-    assert child.options.defaults == {"timeout": "10m", "retry": 2, "env": {"C": "c"}}
+    assert child.options.defaults == {"timeout": "10m", "retry": {"max": 2}, "env": {"C": "c"}}
 
 
 def test_a_plan_in_a_plan_stands_on_what_its_parent_says(tmp_path: Path):
