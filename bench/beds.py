@@ -115,7 +115,7 @@ class PostgresBed(Bed):
 
     def parts_at(self, name: str, trace: Trace | None = None, fault: Fault | None = None) -> boot.Parts:
         config = Config(self.at / "home", self.target(name))
-        return tasks.assembled(config, PostgresStore(config.database, trace=trace, fault=fault))
+        return boot.parts_on(config, PostgresStore(config.database, trace=trace, fault=fault))
 
     def fresh(self, name: str) -> None:
         self.server.fresh(name)

@@ -5,7 +5,6 @@ A no-op step is a `function`, `inline: true`, in a task without a workspace: wha
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 import time
@@ -20,11 +19,6 @@ from longtask.config import Config
 from longtask.core.codec import form
 from longtask.core.graph import Graph, Planned
 from longtask.core.model import Kind, StepSpec, Task, TaskOptions
-from longtask.engine.desk import Desk
-from longtask.engine.hands import Hands
-from longtask.engine.records import TaskRecords
-from longtask.engine.scope import Scopes
-from longtask.store.contract import Store
 from longtask.store.sqlite import SqliteStore
 
 NO_OP = StepSpec(Kind.FUNCTION, {"function": "bench.noop:nothing", "inline": True})
@@ -65,7 +59,7 @@ def parts_at(
     folder: Path, trace: Callable[[str, Any], None] | None = None, fault: Callable[[str], None] | None = None
 ) -> boot.Parts:
     config = Config(folder, str(folder / DATABASE))
-    return assembled(config, SqliteStore(config.database, trace=trace, fault=fault))
+    return boot.parts_on(config, SqliteStore(config.database, trace=trace, fault=fault))
 
 
 def opened_at(target: str) -> boot.Parts:
@@ -73,24 +67,6 @@ def opened_at(target: str) -> boot.Parts:
     if "://" in target:
         return boot.open_parts(Config(Path(__file__).parent / "out", target))
     return parts_at(Path(target))
-
-
-def assembled(config: Config, store: Store) -> boot.Parts:
-    """What `boot.open_parts` makes, with a store that tells what it does."""
-    artifacts = boot.open_artifacts(config, store)
-    scopes = Scopes(store, lambda workspace_id, digest: json.loads(artifacts.read(workspace_id, digest)))
-    language = boot.Language()
-    return boot.Parts(
-        config=config,
-        store=store,
-        artifacts=artifacts,
-        scopes=scopes,
-        records=TaskRecords(store, scopes),
-        expressions=language,
-        desk=Desk(store, scopes, language, boot.new_id),
-        hands=Hands(store, scopes, language),
-        merger=boot.GitMerger(config.home),
-    )
 
 
 def submitted(folder: Path, *graphs: Graph, fault: Callable[[str], None] | None = None) -> list[Task]:

@@ -7,7 +7,7 @@ loop = make_loop(parts, slots=4)            a worker and a scheduler that share 
 from longtask.boot.executors import LaterPlaces, runtime_of
 from longtask.boot.late import LOADING, Language, read_document
 from longtask.boot.merger import GitMerger, branch_of
-from longtask.boot.parts import Parts, migrate_store, new_id, open_artifacts, open_parts, open_store
+from longtask.boot.parts import Parts, migrate_store, new_id, open_artifacts, open_parts, open_store, parts_on
 from longtask.boot.working import (
     Running,
     keep_traces,
@@ -37,6 +37,7 @@ __all__ = [
     "open_artifacts",
     "open_parts",
     "open_store",
+    "parts_on",
     "read_document",
     "runtime_of",
 ]

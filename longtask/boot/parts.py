@@ -40,7 +40,10 @@ class Parts:
 
 
 def open_parts(config: Config) -> Parts:
-    store = open_store(config)
+    return parts_on(config, open_store(config))
+
+
+def parts_on(config: Config, store: Store) -> Parts:
     artifacts = open_artifacts(config, store)
 
     def read_json(workspace_id: str, digest: str) -> Json:
