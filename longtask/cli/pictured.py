@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from longtask.client.documents import StepEntry, TaskEntry, TaskTree
+from longtask.client.documents import Items, StepEntry, TaskEntry, TaskTree
 from longtask.core.errors import StoreError
 from longtask.core.model import (
     Kind,
@@ -77,7 +77,8 @@ def _step(entry: StepEntry) -> Step:
     owner = entry["owner"]
     item = owner is not None and entry["key"].startswith(f"{owner}[")
     role = Role.OWN if owner is None else Role.ITEM if item else Role.FIX
-    items = entry.get("items") or {"total": 0, "ended": 0, "failed": 0}  # an older server does not say
+    none: Items = {"total": 0, "ended": 0, "failed": 0, "begun": 0}
+    items = entry.get("items") or none  # an older server does not say
     return Step(
         entry["key"],
         Kind(entry["kind"]),
@@ -105,4 +106,5 @@ def _step(entry: StepEntry) -> Step:
         items=items["total"],
         items_ended=items["ended"],
         items_failed=items["failed"],
+        items_next=items.get("begun", 0),
     )

@@ -32,11 +32,13 @@ class Child(NamedTuple):
 
 
 class Items(NamedTuple):
-    """Of a `for_each`, and of an agent that has spawned: `ended` and `failed` of `total`."""
+    """Of a `for_each`, and of an agent that has spawned: `ended` and `failed` of `total`.  `begun`: they are steps of
+    the task already, and in its counts."""
 
     total: int
     ended: int
     failed: int
+    begun: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ class Picture:
         """None: it has no items, or not yet."""
         if not step.items or step.role is Role.ITEM:
             return None
-        return Items(step.items, step.items_ended + self.passed.get(step.key, 0), step.items_failed)
+        ended = step.items_ended + self.passed.get(step.key, 0)
+        return Items(step.items, ended, step.items_failed, begun=max(step.items_next, ended))
 
     def progress_of(self, step: Step) -> Progress | None:
         """What its newest attempt has told."""

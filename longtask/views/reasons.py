@@ -166,8 +166,9 @@ def _of_task(face: Face, task: Task) -> Iterator[Reason]:
     active.sort(key=lambda s: s.state is not S.WAITING)
     for step in active[:SHOWN_MAX]:
         yield from _of_step(face, task, step)
-    if len(active) > SHOWN_MAX:
-        yield Reason(f"… and {len(active) - SHOWN_MAX:,} more steps are under way", 0, (face.command("show", name),))
+    if len(active) > SHOWN_MAX:  # it is the first one's: who asks what the task itself waits for is not told of it
+        text = f"… and {len(active) - SHOWN_MAX:,} more steps are under way"
+        yield Reason(text, 0, (face.command("show", name),), step=active[SHOWN_MAX].key)
 
 
 def _paused(face: Face, task: Task) -> Reason:

@@ -57,7 +57,7 @@ def test_each_module_is_moved_by_a_task_of_its_own(shell: Shell, stop: Path):
     assert (shown["handle"], shown["status"]) == ("migrate-1", "completed"), "a child is not the last one"
     steps = {step["key"]: step for step in shown["steps"]}
     assert [one["name"] for one in steps["each"]["result"]] == ["a", "b", "c"]
-    assert (steps["each"]["items"], steps["sum"]["items"]) == ({"total": 3, "ended": 3, "failed": 0}, None)
+    assert (steps["each"]["items"], steps["sum"]["items"]) == ({"total": 3, "ended": 3, "failed": 0, "begun": 3}, None)
     children = [steps[f"each[{n}]"]["child"] for n in range(3)]
     assert [(c["status"], c["percent"]) for c in children] == [("completed", 100)] * 3
     assert {"a.txt", "b.txt", "c.txt"} <= set(git(shell.cwd, "ls-tree", "--name-only", "longtask/migrate-1").split())

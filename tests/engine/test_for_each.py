@@ -101,7 +101,7 @@ def test_a_retry_begins_the_failed_and_the_unbegun_items_only(world: World):  # 
     assert sorted(world.begun_keys()) == sorted(f"x[{n}]~2" for n in {*range(8)} - begun | {1, 4})
     assert [r["at"] for r in row_of(world, "x").result] == list(range(8))
     seen = look(world.store, world.tasks[-1])
-    assert seen.items_of(row_of(world, "x")) == (8, 8, 0), "what was passed over has ended, too"
+    assert seen.items_of(row_of(world, "x")) == (8, 8, 0, 8), "what was passed over has ended, too"
 
 
 def test_a_retry_while_items_are_being_cancelled_is_refused(world: World):  # (36b)
@@ -125,5 +125,7 @@ def test_items_are_never_more_than_the_window_at_once(world: World):
         world.settle()
         running = [row.key for row in world.owned("x") if row.open]
         assert 1 <= len(running) <= 3
+        seen = look(world.store, world.tasks[-1]).items_of(row_of(world, "x"))
+        assert seen is not None and seen.begun == len(world.owned("x"))
         world.end(running[0], Done())
     assert world.run() == "completed"

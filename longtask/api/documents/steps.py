@@ -26,6 +26,7 @@ class Items(Shape):
     total: int
     ended: int = Field(description="Those included that had completed before a retry.")
     failed: int
+    begun: int = Field(description="They are steps of the task already, and in its counts.")
 
 
 class StepEntry(Shape):

@@ -2752,6 +2752,11 @@ export interface components {
             ended: number;
             /** Failed */
             failed: number;
+            /**
+             * Begun
+             * @description They are steps of the task already, and in its counts.
+             */
+            begun: number;
         } & {
             [key: string]: unknown;
         };

@@ -92,12 +92,13 @@ export function patchQuery(task: string, step?: string) {
   });
 }
 
-/** Steps that are over, of all; gates, which the counts hold too, left out. */
+/** Steps that are over, of all: without gates, which the counts hold too, and with items that are still to begin. */
 export function stepsDone(task: TaskTree): { done: number; total: number } {
   const { steps = 0, open = 0, gates = 0 } = task.counts;
   const stages = task.stages.length;
-  const total = Math.max(steps - stages, 0);
-  return { done: Math.max(total - (open - (stages - gates)), 0), total };
+  const made = Math.max(steps - stages, 0);
+  const toBegin = task.steps.reduce((sum, { items }) => sum + (items ? Math.max(items.total - items.begun, 0) : 0), 0);
+  return { done: Math.max(made - (open - (stages - gates)), 0), total: made + toBegin };
 }
 
 export function hasEnded(status: string): boolean {

@@ -49,6 +49,16 @@ function at(address: string, more: Answers = {}) {
   return { ...shown, asked };
 }
 
+test("items that are still to begin count among the steps", async () => {
+  const items = { total: 5_000, ended: 3, failed: 0, begun: 5 };
+  const each = aStep("each", { kind: "for_each", state: "blocked", attempt: 1, items });
+  const tree = aTree([...TREE.steps, each]);
+  const counts = { ...tree.counts, steps: 4 + 1 + 5 + 1, open: 2 + 1 + 2 + 1 };
+  at(`/tasks/${TASK}`, { [`GET /v1/tasks/${TASK}`]: { ...tree, counts } });
+  await screen.findByRole("heading", { name: "shop-12" });
+  expect(screen.getByRole("progressbar", { name: "Steps done" }).getAttribute("aria-valuetext")).toBe("5 / 5,005");
+});
+
 test("the head tells how far it is, what it has cost, and who is waited for", async () => {
   const { container } = at(`/tasks/${TASK}`);
   await screen.findByRole("heading", { name: "shop-12" });
