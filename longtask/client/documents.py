@@ -69,6 +69,7 @@ class Items(TypedDict):
     total: int
     ended: int
     failed: int
+    begun: int
 
 
 class StepEntry(TypedDict):
