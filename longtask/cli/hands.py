@@ -157,7 +157,7 @@ def register(app: typer.Typer) -> None:
         """What you did is the step's outcome.
 
         Its change of the code joins the task as any step's does. To a merge conflict, --commit names a commit that
-        contains both sides.
+        contains both sides; without it you are told what git makes one with.
 
         Examples:
             longtask done @last backend -m "Keep both endpoints"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -108,7 +109,21 @@ def resolved(session: Session, task: Task, row: Step, name: str | None) -> Step:
     """A conflict, resolved by a commit that contains both sides."""
     workspace = workspace_of(session, task)
     if name is None or workspace is None:
-        raise Refused(f"step {row.key!r} is in conflict with the head; name a commit that holds both: --commit COMMIT")
+        raise Refused(no_answer(workspace, task.id, row.key, row.attempt))
     which = (task.id, row.key, row.attempt, row.ask)
     commit = workspace.resolve(*which, name, own=row.commit, head=task.head)
     return session.parts.desk.answer(Ref(task.id, row.key), "resolve", session.me, ask=row.ask, commit=commit)
+
+
+def no_answer(workspace: Workspace | None, task_id: str, step: str, attempt: int) -> str:
+    """To a conflict, without a commit: with what git makes one."""
+    text = f"step {step!r} is in conflict with the head; name a commit that holds both: --commit COMMIT"
+    if workspace is None:
+        return text
+    from longtask.workspace.names import attempt_ref, head_ref
+
+    hub = workspace.hub
+    place = shlex.quote(str(hub.path) if hub.remote is None else hub.remote.url)
+    begin = f"git fetch {place} {head_ref(task_id)} && git switch -c both FETCH_HEAD"
+    join = f"git fetch {place} {attempt_ref(task_id, step, attempt)} && git merge FETCH_HEAD"
+    return f"{text}. One is made so, and called both: {begin} && {join}"

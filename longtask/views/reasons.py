@@ -42,6 +42,7 @@ COMMANDS = {  # (verb, flags) by answer
     "raise": ("approve",),
     RAISE_STAGE: ("approve", "--stage"),
     "give_up": ("reject",),
+    "resolve": ("done", "--commit", "COMMIT"),
 }
 
 

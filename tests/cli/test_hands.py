@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -23,6 +24,14 @@ stages:
   - name: release
     steps:
       - {id: last, run: "cat b.txt"}
+"""
+CLASHING = """
+longtask: 1
+name: clash
+workspace: .
+steps:
+  - {id: left, run: "echo left > clash.txt", commit: true}
+  - {id: right, run: "echo right > clash.txt", commit: true}
 """
 MORE = """
 stage: release
@@ -100,6 +109,30 @@ def test_a_commit_that_cannot_be_taken_leaves_the_step_as_it_was(failed: Shell):
     failed("take", "@last", "one", "--no-shell")
     assert "no such commit" in failed("done", "@last", "one", "--commit", "nothing", code=None).err
     assert "taken by ann" in failed("show", "@last").out
+
+
+def test_a_conflict_is_resolved_by_a_commit_that_holds_both_sides_and_by_no_other(failed: Shell):
+    write(failed, "plan.yaml", CLASHING)
+    failed("run", "--foreground", "--attended", "plan.yaml", "--dirty", "ignore", code=3)
+    tree = failed("show", "@last", "--json").json
+    (row,) = [step for step in tree["steps"] if step["state"] == "waiting"]
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", *words], cwd=failed.cwd, check=True, capture_output=True)
+
+    told = failed("done", "@last", row["key"], code=1).err
+    begin, switch, fetch, _ = told.partition("called both: ")[2].split(" && ")
+    for words in (begin, switch, fetch):
+        git(*shlex.split(words)[1:])
+    for one in (row["commit"], tree["head"]):
+        assert "does not contain" in failed("done", "@last", row["key"], "--commit", one, code=1).err
+    assert failed("show", "@last", "--json").json["status"] == "waiting_user"
+    git("merge", "-q", "-s", "ours", "-m", "both", "FETCH_HEAD")
+    assert f"longtask done clash-2 {row['key']} --commit COMMIT" in failed("why", "@last").out
+    failed("done", "@last", row["key"], "--commit", "both")
+    carry(failed)
+    (end,) = [step for step in failed("show", "@last", "--json").json["steps"] if step["key"] == row["key"]]
+    assert end["state"] == "completed"
 
 
 def test_a_taken_step_is_given_back(failed: Shell):

@@ -13,7 +13,7 @@ from longtask.cli.hands import at_work
 from longtask.cli.remote import workspaces
 from longtask.cli.remote.act import _told
 from longtask.cli.session import Session
-from longtask.cli.taken import else_given_back, folder, made
+from longtask.cli.taken import else_given_back, folder, made, no_answer
 from longtask.cli.words import growth_words, outputs_of, words_of
 from longtask.client import documents
 from longtask.client.client import Client
@@ -101,9 +101,9 @@ def done(
     tree, result = client.task(task, steps=0), outputs_of(output or [])
     id, entry = tree["id"], client.step(tree["id"], step)
     if (entry["question"] or {}).get("kind") == Question.CONFLICT:
-        if commit is None:
-            raise Refused(f"step {step!r} is in conflict with the head; name a commit that holds both: --commit COMMIT")
         workspace, seen = _workspace(session, client, tree), client.approval(id, step)
+        if commit is None:
+            raise Refused(no_answer(workspace, id, step, entry["attempt"]))
         which = (id, step, entry["attempt"], seen["ask"])
         sha = workspace.resolve(*which, commit, own=entry["commit"], head=tree["head"])
         acted = client.decide(seen, "resolve", commit=sha)
