@@ -132,6 +132,7 @@ def test_by_keyboard_alone_one_finds_and_decides(browser: Browser, served: Serve
         page.get_by_role("link", name="ask-1").wait_for()
         page.keyboard.press("g")
         page.keyboard.press("i")
+        page.get_by_role("heading", name="Inbox").wait_for()  # the list that is left has such a link, too
         page.get_by_role("link", name="Shall it go on?").focus()
         page.keyboard.press("Enter")
         answer(page, "Approve").focus()

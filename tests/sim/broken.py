@@ -556,7 +556,7 @@ MUTANTS = (
         ERRANDS,
         "            if w.task.relay is not None:  # it may",
         "            if False:  # it may",
-        {"task": 50, "active": 40},
+        scenario="a_relay_that_begins_anew_where_it_ends_goes_on",
     ),
     Mutant(
         "pause at once of the task alone",

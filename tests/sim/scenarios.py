@@ -115,6 +115,24 @@ def a_child_made_while_a_relay_looks_is_told_by_another() -> str | None:
     return None if pauses == 2 else f"[relay] the child was made from a task that ran, and has pauses {pauses}"
 
 
+def a_relay_that_begins_anew_where_it_ends_goes_on() -> str | None:
+    """One transaction says that all is told, and that the child was made from what the task was before."""
+    world = World()
+    world.submit(step("x", **subtask(graph_of(step("c"), name="child"))), acts={"c": [HANG]})
+    assert world.worker is not None
+    while not (made := [row for row in world.store.errands(10) if row.kind == "create"]):
+        assert world.worker.tick()
+    (top,) = world.tasks
+    errands = family.Family(world.store, world.scopes, world.language)
+    done = errands.act(made[0])
+    world.desk.pause(top, "ann")
+    (relay,) = (row for row in world.store.errands(10) if row.kind == "relay")
+    errands.over(top, [errands.act(relay), done])
+    world.settle()
+    relaying = world.store.get_task(top).relay
+    return None if relaying is None else f"[relay] it stands at {relaying!r}, and no errand takes it further"
+
+
 @contextmanager
 def fleet(*more: type[PostgresStore]) -> Iterator[list[PostgresStore]]:
     """Stores of several processes on one PostgreSQL schema."""
