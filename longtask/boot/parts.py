@@ -44,6 +44,7 @@ def open_parts(config: Config) -> Parts:
 
 
 def parts_on(config: Config, store: Store) -> Parts:
+    """On a store that is open already.  Raises StoreError when artifacts have no such place."""
     artifacts = open_artifacts(config, store)
 
     def read_json(workspace_id: str, digest: str) -> Json:

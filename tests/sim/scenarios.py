@@ -21,7 +21,7 @@ from longtask.engine import family
 from longtask.engine.loop import Loop
 from longtask.steps.contract import Assignment
 from longtask.steps.places import Places
-from longtask.store.contract import Checkpoint, WorkerRow
+from longtask.store.contract import Checkpoint, ErrandRow, WorkerRow
 from longtask.store.postgres.store import PostgresStore
 from longtask.store.sqlite import SqliteStore
 from longtask.workspace import Workspace
@@ -66,6 +66,16 @@ class Behind(family.Family):
             super()._follow(child, wish, hold, at_once)
 
 
+def parent_of_one() -> tuple[World, ErrandRow]:
+    """A task whose step waits for a child, and the errand that is to make it."""
+    world = World()
+    world.submit(step("x", **subtask(graph_of(step("c"), name="child"))), acts={"c": [HANG]})
+    assert world.worker is not None
+    while not (made := [row for row in world.store.errands(10) if row.kind == "create"]):
+        assert world.worker.tick()
+    return world, made[0]
+
+
 def a_child_made_behind_a_relay_is_told_by_another() -> str | None:
     """The relay has passed its step, and is still under way, when the child is there: made from what its parent was."""
     world = World()
@@ -95,36 +105,28 @@ def a_child_made_behind_a_relay_is_told_by_another() -> str | None:
 
 def a_child_made_while_a_relay_looks_is_told_by_another() -> str | None:
     """The relay has looked before the child is there, and says that all is told after the child's creation is over."""
-    world = World()
-    world.submit(step("x", **subtask(graph_of(step("c"), name="child"))), acts={"c": [HANG]})
-    assert world.worker is not None
-    while not (made := [row for row in world.store.errands(10) if row.kind == "create"]):
-        assert world.worker.tick()
+    world, made = parent_of_one()
     (top,) = world.tasks
     slow = family.Family(world.store, world.scopes, world.language)
     behind = Behind(world.store, world.scopes, world.language)
-    done = slow.act(made[0])
+    done = slow.act(made)
     world.desk.pause(top, "ann")
     (relay,) = (row for row in world.store.errands(10) if row.kind == "relay")
-    behind.late = made[0].target
+    behind.late = made.target
     looked = behind.act(relay)
     slow.over(top, [done])
     behind.over(top, [looked])
     world.settle()
-    pauses = world.store.get_task(made[0].target).pauses
+    pauses = world.store.get_task(made.target).pauses
     return None if pauses == 2 else f"[relay] the child was made from a task that ran, and has pauses {pauses}"
 
 
 def a_relay_that_begins_anew_where_it_ends_goes_on() -> str | None:
     """One transaction says that all is told, and that the child was made from what the task was before."""
-    world = World()
-    world.submit(step("x", **subtask(graph_of(step("c"), name="child"))), acts={"c": [HANG]})
-    assert world.worker is not None
-    while not (made := [row for row in world.store.errands(10) if row.kind == "create"]):
-        assert world.worker.tick()
+    world, made = parent_of_one()
     (top,) = world.tasks
     errands = family.Family(world.store, world.scopes, world.language)
-    done = errands.act(made[0])
+    done = errands.act(made)
     world.desk.pause(top, "ann")
     (relay,) = (row for row in world.store.errands(10) if row.kind == "relay")
     errands.over(top, [errands.act(relay), done])
